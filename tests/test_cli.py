@@ -112,9 +112,11 @@ def test_parts_of_a_build_are_tables_and_json(model, capsys):
     source = printed(capsys, "kernels", model, "--source", kernel["instruction"])
     assert kernel["name"] in source
     assert kernel["instruction"] in printed(capsys, "kernels", model)
-    buffers = json.loads(printed(capsys, "memory", model, "--target", "gpu", "--json"))
-    assert all(row["bytes"] > 0 for row in buffers)
+    rows = json.loads(printed(capsys, "memory", model, "--target", "gpu", "--json"))
+    assert all(row["bytes"] > 0 for row in rows)
     assert "bytes" in printed(capsys, "memory", model, "--target", "gpu")
+    rows = json.loads(printed(capsys, "tune", model, "--most", "2", "--json"))
+    assert {row["problem"].split(",")[0] for row in rows} == {"dot float 2x3x4"}
 
 
 def test_why_not_is_answered_on_the_command_line(model, capsys):

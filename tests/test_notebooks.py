@@ -15,6 +15,7 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
     [
         ("differentiate-a-program", ("GeluGrad", "recompute=True")),
         ("train-a-digit-classifier", ("digits are right", "before training")),
+        ("a-model-in-production", ("'wrong': 0", "12 runs in 4 streams", "scores/1/model.py")),
     ],
 )
 def test_a_how_to_runs(name, said, capsys):

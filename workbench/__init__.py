@@ -21,6 +21,8 @@ declare("gpu", "workbench.gpu.target:GPU")
 _tracing.provide(_traces.pass_listeners, _traces.run)
 
 if TYPE_CHECKING:
+    from workbench.compat.serving.load import serve_bench as serve_bench
+    from workbench.compat.serving.timeline import serve_timeline as serve_timeline
     from workbench.compiler.builds.build import Build as Build
     from workbench.compiler.builds.build import compile as compile
     from workbench.compiler.builds.differences import differences as differences
@@ -119,6 +121,8 @@ _HOME = {
     "read_inputs": "compiler.files.inputs",
     "rule": "compiler.rewrite",
     "save": "compiler.files.archive",
+    "serve_bench": "compat.serving.load",
+    "serve_timeline": "compat.serving.timeline",
     "search_precision": "numerics.precision.precision_search",
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",

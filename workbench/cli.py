@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from workbench.cli_builds import kernels, memory, why_not
+from workbench.cli_builds import kernels, memory, tune, why_not
 from workbench.cli_faults import bisect, minimise
 from workbench.cli_models import diff, export, lint, report
 from workbench.cli_options import (
@@ -25,6 +25,7 @@ from workbench.cli_options import (
     names_of,
 )
 from workbench.cli_output import plain, print_json, print_table, rows_of, write, write_arrays
+from workbench.cli_serving import serve_bench
 from workbench.cli_values import compare, inspect
 from workbench.knobs import OptionError, knobs
 
@@ -226,8 +227,10 @@ app.command()(minimise)
 app.command()(export)
 app.command()(lint)
 app.command()(kernels)
+app.command()(tune)
 app.command()(memory)
 app.command("why-not")(why_not)
+app.command("serve-bench")(serve_bench)
 
 
 @app.command(

@@ -1,4 +1,4 @@
-"""The subcommands that show parts of a compiled model: `kernels`, `memory` and `why-not`."""
+"""The subcommands that show parts of a compiled model: `kernels`, `tune`, `memory` and `why-not`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +34,24 @@ def kernels(
         print_json(rows_of(found.table()))
     else:
         print_table(found.table())
+
+
+def tune(
+    model: AnyModel,
+    precision: Precision = None,
+    keep: Keep = None,
+    disable: Disable = None,
+    most: Annotated[
+        int, typer.Option(help="The most kernels that are measured for a problem.")
+    ] = 8,
+    json: Json = False,
+) -> None:
+    """Measures several kernels for each product on the device, and keeps the times."""
+    table = _build(model, "gpu", precision, keep, disable).tune(most=most).table()
+    if json:
+        print_json(rows_of(table))
+    else:
+        print_table(table)
 
 
 def memory(

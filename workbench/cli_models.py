@@ -1,7 +1,7 @@
 """The subcommands about whole models: `report`, `diff`, `export` and `lint`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -78,19 +78,38 @@ def diff(
 
 def export(
     model: AnyModel,
-    output: Annotated[Path, typer.Argument(help="The ONNX file to write.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Argument(help="The ONNX file to write.", show_default=False)
+    ] = None,
+    serve: Annotated[
+        Path | None,
+        typer.Option(help="Compile it, and write it to this model repository of Triton's instead."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The served model's name; by default its file's.")
+    ] = None,
+    runtimes: Annotated[int, typer.Option(help="Requests that a served model runs at once.")] = 4,
     target: Annotated[
         str | None,
-        typer.Option(help="Compile for this target first; by default nothing is compiled."),
+        typer.Option(
+            help="Compile for this target first; by default nothing is compiled for ONNX."
+        ),
     ] = None,
     precision: Precision = None,
     keep: Keep = None,
     disable: Disable = None,
 ) -> None:
-    """Writes a model, or what a target's passes made of it, as ONNX; fused modules become functions."""
+    """Writes a model, or what a target's passes made of it, as ONNX; or compiled, for a server."""
     import workbench as wb
     from workbench.compiler.builds.models import read_model
 
+    if (output is None) == (serve is None):
+        raise typer.BadParameter("expected either the ONNX file to write or --serve with a folder")
+    if serve is not None:
+        settings = {"precision": precision, "keep": keep or (), "disable": names_of(disable)}
+        _export_served(model, serve, name or model.stem, runtimes, target or "auto", settings)
+        return
+    assert output is not None
     program = read_model(model)
     if target is not None or precision is not None:
         build = wb.compile(
@@ -103,6 +122,16 @@ def export(
         program = build.program
     made = wb.to_onnx(program, output)
     typer.echo(f"{output}: {len(made.graph.node):,} nodes, {len(made.functions):,} functions")
+
+
+def _export_served(
+    path: Path, folder: Path, name: str, runtimes: int, target: str, settings: dict[str, Any]
+) -> None:
+    from workbench.cli_serving import load_or_compile
+    from workbench.compat.triton import write_repository
+
+    made = write_repository(load_or_compile(path, target, **settings), folder, name, runtimes)
+    typer.echo(f"{made}: tritonserver --model-repository {folder}")
 
 
 def lint(

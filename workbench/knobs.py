@@ -251,6 +251,12 @@ class Knobs:
         parse=str,
         help="File that each session writes its graphs to, as JSON.",
     )
+    popart_cache_dir = Knob(
+        "POPART_CACHE_DIR",
+        default="",
+        parse=str,
+        help="PopART's folder of compiled models; recorded in `ir.options`, without effect.",
+    )
 
     def __init__(self) -> None:
         self.assigned: dict[str, Any] = {}

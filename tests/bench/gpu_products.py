@@ -1,4 +1,4 @@
-"""Products in half precision on a GPU, beside torch.mm in the same run (needs torch and CUDA)."""
+"""Products in half and single precision on a GPU, beside torch.mm in the same run (needs torch and CUDA)."""
 
 import numpy as np
 
@@ -12,26 +12,31 @@ OURS, TORCH = "workbench gpu", "torch.mm"
 SIZES = ((128, 768, 768), (128, 768, 2304), (128, 768, 3072), (128, 3072, 768),
          (2048, 768, 768), (2048, 768, 2304), (2048, 768, 3072), (2048, 3072, 768),
          (4096, 4096, 4096))  # fmt: skip
-SUBJECTS = tuple("x".join(map(str, size)) for size in SIZES)
+TYPES = {"fp16": ("half", np.float16), "fp32": ("float", np.float32)}
+SUBJECTS = tuple(f"{'x'.join(map(str, size))} in {type}" for type in TYPES for size in SIZES)
 _SPIN = 100
 """Products that run before each measurement, so that the GPU's clock is up."""
 
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
-    """Seconds of one product, rows x terms x columns, by the device's clock."""
+    """Seconds of one product, rows x terms x columns, by the device's clock, and its error."""
     if not on_device.has_cuda_torch():
         raise RuntimeError("this measure needs torch with CUDA, and a GPU")
     import torch
 
-    m, k, n = map(int, subject.split("x"))
+    size, _, precision = subject.split()
+    m, k, n = map(int, size.split("x"))
+    name, type = TYPES[precision]
     values = np.random.default_rng(0)
-    a, b = (values.standard_normal(lens).astype(np.float16) for lens in ((m, k), (k, n)))
+    a, b = (values.standard_normal(lens).astype(type) for lens in ((m, k), (k, n)))
     program = Program()
-    given = [program.main.add_parameter(x, Shape("half", y.shape)) for x, y in (("a", a), ("b", b))]
+    given = [program.main.add_parameter(x, Shape(name, y.shape)) for x, y in (("a", a), ("b", b))]
     program.main.add_return(program.main.add("dot", *given))
     executable = on_device.executable_of(program, device("cuda"))
     on_gpu = [torch.from_numpy(x).cuda() for x in (a, b)]
-    out = torch.empty((m, n), dtype=torch.float16, device="cuda")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    out = torch.mm(*on_gpu)
+    exact = torch.mm(*(x.double() for x in on_gpu)).cpu().numpy()
     large = torch.randn(4096, 4096, device="cuda", dtype=torch.float16)
 
     def spin() -> None:
@@ -39,7 +44,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
             torch.mm(large, large)
         torch.cuda.synchronize()
 
-    executable.run({"a": a, "b": b})
+    (found,) = executable.run({"a": a, "b": b})
     spin()
     ours = tuple(on_device.run_seconds(executable, {"a": a, "b": b}))
     spin()
@@ -50,4 +55,14 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     )
     ratio = timings[0].median / timings[1].median
     claim = Claim("products", subject, f"{OURS} / {TORCH}", ratio, 1.05)
-    return Outcome(timings, (claim,), ((f"{OURS} / {TORCH}, {subject}", f"{ratio:.2f}"),))
+    claims, facts = [claim], [(f"{OURS} / {TORCH}, {subject}", f"{ratio:.2f}")]
+    errors = [
+        float(np.linalg.norm(x - exact) / np.linalg.norm(exact))
+        for x in (np.asarray(found), out.cpu().numpy())
+    ]
+    for who, error in zip((OURS, TORCH), errors, strict=True):
+        facts.append((f"error of {who}, {subject}", f"{error:.1e}"))
+    claims.append(
+        Claim("products", subject, f"error of {OURS} / of {TORCH}", errors[0] / errors[1], 1.0)
+    )
+    return Outcome(timings, tuple(claims), tuple(facts))

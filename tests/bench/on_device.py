@@ -1,6 +1,7 @@
 """Timing on a device, by its own clock: several launches between two events, medians of many such."""
 
 import statistics
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +82,13 @@ def has_cuda_torch() -> bool:
     except ImportError:
         return False
     return torch.cuda.is_available()
+
+
+def wall(work: Callable[[], Any]) -> float:
+    """Seconds of a piece of work on the clock."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def median(seconds: list[float]) -> float:

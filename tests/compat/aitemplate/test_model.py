@@ -40,7 +40,10 @@ def test_a_run_takes_lists_and_names(model: Model):
         found = model.run(inputs, outputs)
         assert found == {"y": AITData(y.data_ptr, [4, SIZE], "float32")}
         near(model.ait_data_to_numpy(found["y"]), meaning(X, W, V))
-    near(model._run_with_outputs_on_host([x], [y])["y"], meaning(X, W, V))
+    on_host = out()
+    given = AITData(on_host.ctypes.data, [4, SIZE], "float32")
+    assert model._run_with_outputs_on_host([x], [given]) == {"y": given}
+    near(on_host, meaning(X, W, V))
 
 
 def test_a_run_on_tensors_fills_the_given_outputs(model: Model):
@@ -48,7 +51,13 @@ def test_a_run_on_tensors_fills_the_given_outputs(model: Model):
     found = model.run_with_tensors({"x": X}, [y])["y"]
     assert np.shares_memory(found, y)
     near(y, meaning(X, W, V))
-    near(model._run_with_tensors_outputs_on_host([X], [out()])["y"], meaning(X, W, V))
+    near(model._run_with_tensors_outputs_on_host([X], [y := out()])["y"], meaning(X, W, V))
+    near(y, meaning(X, W, V))
+    if model._memory.device is not None:
+        with pytest.raises(ValueError, match=r"outputs\[0\] is on a device"):
+            model._run_with_tensors_outputs_on_host([X], [model.on_device(y)])
+        with pytest.raises(ValueError, match=r"outputs\[0\] is on the device"):
+            model._run_with_outputs_on_host(there(model, X), [room(model)])
 
 
 class OnlyDLPack:

@@ -101,3 +101,44 @@ def test_a_model_that_is_closed_under_way_ends_its_runs_and_refuses_more(target:
         started.wait()
         model.close()
         assert all("Cannot use closed AIT library" in j.result() for j in jobs)
+
+
+def test_a_run_prefers_the_runtime_that_ran_in_its_stream():
+    with Model.of(scaled(), ["y"], {"w": SETS[0], "v": SETS[0]}, num_runtimes=3) as model:
+        pool, streams = model._open(), [model.new_stream() for _ in range(3)]
+        first = [pool.take(s) for s in streams]
+        assert len(set(map(id, first))) == 3
+        for slot, stream in zip(first, streams, strict=True):
+            slot.stream = stream
+            pool.give(slot)
+        for k in (2, 0, 1, 1, 2):
+            slot = pool.take(streams[k])
+            assert slot is first[k]
+            pool.give(slot)
+        other = pool.take(model.new_stream())  # has none: the one that waits for longest
+        assert other is first[0]
+        pool.give(other)
+
+
+def test_a_run_that_is_interrupted_is_awaited_and_leaves_its_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with Model.of(scaled(), ["y"], {"w": SETS[0], "v": SETS[0]}, target="gpu") as model:
+        (x,), y, stream = there(model, X), room(model), model.new_stream()
+        device = model._memory.device
+        assert device is not None
+        waited: list[object] = []
+        finish, record = device.synchronize, device.record
+
+        def interrupted(_: object = None) -> None:
+            monkeypatch.setattr(device, "record", record)
+            raise KeyboardInterrupt  # between the last launch and the event after it
+
+        monkeypatch.setattr(device, "record", interrupted)
+        monkeypatch.setattr(device, "synchronize", lambda s=None: (waited.append(s), finish(s)))
+        with pytest.raises(KeyboardInterrupt):
+            model.run([x], [y], stream)
+        assert waited == [stream]
+        monkeypatch.undo()
+        model.run([x], [y], model.new_stream())
+        assert is_one_of(model.ait_data_to_numpy(y))

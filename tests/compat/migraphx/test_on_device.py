@@ -174,9 +174,11 @@ def test_an_array_of_another_library_is_taken_where_it_lies(monkeypatch):
     expect_right(p.run(params | {"x": tensor}), params)
 
 
-def test_exhaustive_tune_says_that_it_does_nothing():
-    with pytest.warns(UserWarning, match="exhaustive_tune has no effect"):
-        compiled(exhaustive_tune=True)
+def test_exhaustive_tune_chooses_kernels_and_files_keep_them():
+    p = compiled(exhaustive_tune=True)
+    params = generated(p)
+    expect_right(p.run(params), params)
+    assert dict(p.compiled().choices) == p.runs.runner.choices
 
 
 def test_fast_math_decides_which_gelu_is_computed():

@@ -246,8 +246,11 @@ def test_graphs_without_operations_are_called(target: str) -> None:
     np.testing.assert_array_equal(found, [X + 1, X, X + 1])
 
 
-def test_values_are_printed_in_calls_and_not_in_loops(capsys: pytest.CaptureFixture[str]) -> None:
-    """A loop that would print gives a warning."""
+@pytest.mark.parametrize("unroll", [0, 32])
+def test_values_are_printed_in_calls_and_loops(
+    capsys: pytest.CaptureFixture[str], unroll: int
+) -> None:
+    """In the order in which they are computed: a loop prints in each iteration, also inside another one."""
 
     def show(x: pir.Tensor) -> pir.Tensor:
         return ops.print_tensor(x, "seen")
@@ -260,8 +263,23 @@ def test_values_are_printed_in_calls_and_not_in_loops(capsys: pytest.CaptureFixt
 
     results(build, np.float32(1), ordered=True)
     assert capsys.readouterr().out == "seen: 1.0\nseen: 2.0\n"
-    with pytest.warns(UserWarning, match=r"prints nothing: seen"):
-        results(lambda x: ops.repeat(x.ir().create_graph(show, x), 2, x), X)
+
+    def inner(x: pir.Tensor) -> pir.Tensor:
+        return ops.print_tensor(x + 1, "in")
+
+    def outer(x: pir.Tensor) -> pir.Tensor:
+        (once,) = ops.call(x.ir().create_graph(show, x), ops.print_tensor(x, "out") * 10)
+        (last,) = ops.repeat(x.ir().create_graph(inner, once), 2, once)
+        return last
+
+    def nested(x: pir.Tensor) -> Any:
+        first = ops.print_tensor(x, "start")
+        (last,) = ops.repeat(x.ir().create_graph(outer, first), 2, first)
+        return ops.print_tensor(last, "end")
+
+    results(nested, np.int32(1), ordered=True, unroll=unroll)
+    shown = "start 1 out 1 seen 10 in 11 in 12 out 12 seen 120 in 121 in 122 end 122"
+    assert " ".join(capsys.readouterr().out.replace(":", "").split()) == shown
 
 
 def test_outputs_that_are_added_to_a_graph_are_outputs_of_its_calls() -> None:

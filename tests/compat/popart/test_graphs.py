@@ -11,8 +11,13 @@ import pytest
 from tests.compat.popart.programs import types
 from workbench.compat.popart import ir as pir
 from workbench.compat.popart import popart_exception
-from workbench.compat.popart.ir import ops
-from workbench.compat.popart.ir.random_seed import two_uint32_to_uint64, uint64_to_two_uint32
+from workbench.compat.popart.ir import ops, testing
+from workbench.compat.popart.ir.ops.checks import check_all
+from workbench.compat.popart.ir.random_seed import (
+    MAX_UINT64,
+    two_uint32_to_uint64,
+    uint64_to_two_uint32,
+)
 from workbench.compat.popart.ir.tensors import StreamTensor
 
 ByRef: Any = pir.TensorByRef
@@ -201,6 +206,11 @@ def test_operations_are_stamped_with_their_context(ir: pir.Ir) -> None:
     assert "y = x + 1" in op.location.node.name
     with main, pytest.raises(ValueError, match=r"different IPUs: 3 != 0"):
         ops.add(y, ops.relu(x))
+    with main:
+        with pir.ipu(None):
+            nowhere = ops.relu(x)
+        with pytest.raises(ValueError, match=r"`t\[0\]` and `t\[2\]` .* IPUs: 0 != 3"):
+            check_all("t", [ops.relu(x), nowhere, y])
     with main, pytest.raises(ValueError, match=r"different tile sets: io != compute"):
         ops.add(z, ops.relu(x))
     with (
@@ -397,8 +407,11 @@ def test_types_have_popart_names() -> None:
     assert pir.half.is_floating_point
     assert pir.half.as_numpy() is np.float16
     for unknown in ("text", None, str, object()):
-        with pytest.raises(ValueError, match=r"There is not a"):
+        with pytest.raises(ValueError, match=r"compatible with value: .*, type: <class '\w+'>\.$"):
             dtype.as_dtype(unknown)
+    unsigned = testing.get_all_int_dtypes(include_signed=False)
+    assert [t for t in testing.get_all_dtypes() if t.is_int and not t.is_signed] == unsigned
+    assert pir.bool not in testing.get_all_dtypes()
 
 
 def test_seeds_are_pairs_drawn_from_one() -> None:
@@ -415,7 +428,10 @@ def test_seeds_are_pairs_drawn_from_one() -> None:
     drawn = np.random.default_rng(3).integers(0, 2**64 - 1, 1, np.uint64, endpoint=True)[0]
     assert two_uint32_to_uint64(*pir.create_seeds(3)) == drawn
     assert uint64_to_two_uint32(2**32 + 5) == (1, 5)
-    for refused in (lambda: uint64_to_two_uint32(2**64), lambda: two_uint32_to_uint64(0, -1)):
+    for refused in (
+        lambda: uint64_to_two_uint32(MAX_UINT64 + 1),
+        lambda: two_uint32_to_uint64(0, -1),
+    ):
         with pytest.raises(ValueError, match=r"outside the range"):
             refused()
 

@@ -10,6 +10,7 @@ from workbench.compat import popart
 from workbench.compat.popart import __main__ as command
 from workbench.compat.popart import ir as pir
 from workbench.compat.popart.ir import ops
+from workbench.knobs import knobs
 
 SIMPLE = """
 import numpy as np
@@ -98,3 +99,47 @@ def test_anchors_are_streams_to_the_host() -> None:
         popart.InferenceSession.fromIr(ir._pb_ir, popart.DeviceManager().createCpuDevice())
     with pytest.raises(ValueError, match=r"expected 'All'"):
         popart.AnchorReturnType("Final")
+
+
+def test_a_session_writes_its_last_checkpoint_when_it_is_made(tmp_path: Path) -> None:
+    """Before a device is prepared, and also where patterns of PopART were applied."""
+    ir = pir.Ir()
+    low = ir._pb_ir
+    low.getSessionOptions().dotChecks = {"FINAL"}
+    low.getSessionOptions().logDir = str(tmp_path)
+    for graph in low.getAllGraphs():
+        low.applyPreAliasPatterns(graph)
+        low.applyInplacePattern(graph)
+    low.removeIsolatedGraphs()
+    low.removeIsolatedTensors(True)
+    popart.InferenceSession.fromIr(low, popart.DeviceManager().createCpuDevice())
+    assert [p.name for p in tmp_path.iterdir()] == ["final_r.dot"]
+
+
+def test_options_of_devices_are_recorded() -> None:
+    """Modes, folders of models, and devices that do not exist here."""
+    with knobs.scope(popart_cache_dir="models"):
+        options = pir.Ir()._pb_ir.getSessionOptions()
+    assert options.virtualGraphMode is popart.VirtualGraphMode.Manual
+    assert (options.enableEngineCaching, options.cachePath) == (True, "models")
+    assert not pir.Ir().options.enableEngineCaching
+    devices = popart.DeviceManager()
+    devices.setOnDemandAttachTimeout(1)
+    assert devices.enumerateDevices(numIpus=1) == []
+    with devices.createSimDevice({"numIPUs": 3, "tilesPerIPU": 4}) as device:
+        assert device.ipus == 3
+    with pytest.raises(popart.popart_exception, match=r"no 2 IPUs on this machine"):
+        devices.acquireAvailableDevice(2, pattern=popart.SyncPattern.Full)
+
+
+def test_programs_for_several_ipus_run_on_any_device() -> None:
+    """Placement is recorded only, so a session with anchors takes the device of the processor too."""
+    ir = pir.Ir()
+    with ir.main_graph(), pir.ipu(2):
+        ops.host_store(pir.d2h_stream((), pir.float32, "y"), pir.constant(2.0) * 3)
+    ir._pb_ir.setDataFlow(popart.DataFlow(1, {"y": popart.AnchorReturnType()}))
+    session = popart.InferenceSession.fromIr(ir._pb_ir, popart.DeviceManager().createCpuDevice())
+    session.prepareDevice()
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({}, anchors))
+    assert anchors["y"] == 6

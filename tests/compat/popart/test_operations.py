@@ -284,7 +284,9 @@ def test_the_loss_and_its_gradient(reduction: str, ignored: int | None, share: f
     from workbench.compat.popart import ReductionType
 
     def build(p: pir.Tensor, y: pir.Tensor) -> Any:
-        return ops.nll_loss_with_softmax_grad(p, y, 3.0, ReductionType[reduction], ignored)
+        made = ops.nll_loss_with_softmax_grad(p, y, 3.0, ReductionType[reduction], ignored)
+        assert isinstance(pir.gcg().ops()[-1].inputs[2], pir.Constant)  # the loss's gradient
+        return made
 
     loss, gradient = results(build, PROBS, LABELS)
     kept = np.array([y != ignored for y in LABELS], np.float32)

@@ -290,4 +290,9 @@ def test_placement_is_seen_beside_the_line_that_made_an_instruction():
             y = ops.negate(x)
         ops.io_tile_copy(y)
     found = {i.name: i.sources for i in ir.workbench.main if i.sources}
-    assert any("[ipu 1, stage 2, io tiles]" in name for name in found["neg"])
+    (line,) = (name for name in found["neg"] if "[ipu 1, stage 2, io tiles]" in name)
+    assert ir.workbench.source_nodes[line].scope == ("ipu 1", "stage 2", "io tiles")
+    table = ir.main_graph().table()
+    placed = table[["type", "ipu", "stage", "tiles"]]
+    assert placed.to_numpy().tolist() == [["Neg", 1, 2, "io"], ["IoTileCopy", 1, 2, "compute"]]
+    assert "ops.negate(x)" in table["line"].iloc[0]

@@ -29,6 +29,8 @@ def declares(name: str) -> bool:
 
 
 DIFFERENTIABLE = sorted(n for n in OPERATIONS if declares(n))
+REFUSED = {"roialign": "sampling_ratio=0"}
+"""Forms of differentiable operations that are refused, by a part of the reason."""
 FLAT = sorted(n for n, op in OPERATIONS.items() if op.flat)
 
 
@@ -80,6 +82,10 @@ def test_the_gradient_is_that_of_finite_differences(name: str):
             check_gradient(program, inputs)
         except AssertionError as error:
             raise AssertionError(f"{said(*case)}: {error}") from error
+        except DifferentiationError as error:
+            if REFUSED.get(name, "not refused") not in str(error):
+                raise AssertionError(f"{said(*case)}: {error}") from error
+            tried -= 1
     assert tried, f"{name} has no sample with floats and fixed lengths"
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.errors import DifferentiationError, InputError, OperationError
+from workbench.compiler.training.histograms import histogram_of
 from workbench.compiler.training.optimizers import Optimizer
 
 STEPS = 6
@@ -88,7 +89,7 @@ def test_an_optimizer_follows_its_formula(optimizer: Optimizer, formula, target:
 
 def test_weights_stay_on_a_device():
     weights, batches = drawn()
-    step = wb.training_step(line(), wb.SGD(0.1, momentum=0.5), weights, norms=True)
+    step = wb.training_step(line(), wb.SGD(0.1, momentum=0.5), weights, norms=True, histograms=True)
     there, here = (wb.compile(step, target=t).stateful() for t in ("gpu", "cpu"))
     for batch in batches:
         found, expected = there.run(batch), here.run(batch)
@@ -98,6 +99,39 @@ def test_weights_stay_on_a_device():
         np.testing.assert_allclose(there[name], here[name], rtol=1e-5, atol=1e-6)
     there["b"] = np.zeros(2, np.float32)
     np.testing.assert_array_equal(there["b"], np.zeros(2))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_histograms_count_magnitudes_by_powers_of_two(dtype: type):
+    """Zero and what is tiny is in the first bin; infinities, NaN and what is huge in the last."""
+    values = np.array([0, 1, -1, 1.9995, 2, -0.375, np.nan, -np.inf, 2.0**-24, 6e4], dtype)
+    wide = {} if dtype is np.float16 else {-40: [1e-30, 2.0**-40], 23: [2.0**24, -1e30]}
+    given = np.append(values, [x for bin in wide.values() for x in bin]).astype(dtype)
+    b = wb.Builder()
+    counts = histogram_of(b.input("x", wb.Shape(b.constant(given).dtype, (2, len(given) // 2))))
+    (found,) = wb.compile(b.program(counts)).run({"x": given.reshape(2, -1)}).values()
+    expected = {-40: 1, 0: 3, 1: 1, -2: 1, 23: 2, -24: 1, 15: 1}
+    for exponent, more in wide.items():
+        expected[exponent] += len(more)
+    assert {int(k) - 40: int(n) for k, n in enumerate(found) if n} == expected
+
+
+def test_histograms_of_gradients_are_drawn_over_the_steps():
+    weights, batches = drawn()
+    step = wb.training_step(line(), wb.SGD(0.1), weights, histograms=True)
+    run = wb.compile(step, target="cpu").stateful()
+    with pytest.raises(
+        InputError, match=r"there are none yet\. wb\.training_step.*histograms=True"
+    ):
+        run.plot_histograms("w")
+    assert list(run.train(batches).columns) == ["output0"]
+    assert run.histograms["w"].shape == (STEPS, 64)
+    assert (run.histograms["w"].sum(axis=1) == weights["w"].size).all()
+    axes = run.plot_histograms("b")
+    assert axes.get_title() == "gradient of b"
+    assert axes.get_xlim() == (-0.5, STEPS - 0.5)
+    with pytest.raises(InputError, match=r"gradient of 'c'; there are w, b"):
+        run.plot_histograms("c")
 
 
 def test_constants_of_a_model_become_weights():

@@ -13,7 +13,7 @@ from workbench.gpu.devices import opencl
 from workbench.gpu.devices.base import Device, DeviceFacts
 from workbench.gpu.dialect import OPENCL, Dialect, opencl_dialect
 from workbench.gpu.kernels.reduce_tiling import tiling_of
-from workbench.gpu.kernels.tiles import tile_for
+from workbench.gpu.kernels.tiles import tiles_for
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.machine import CPU, Machine
 from workbench.gpu.run.executable import Executable
@@ -67,5 +67,5 @@ def test_the_dialects_name_decides_nothing():
     rows = (9, 3000, True, 3000, 4)
     assert tiling_of(*rows, renamed.machine) == tiling_of(*rows, OPENCL.machine)
     assert tiling_of(*rows, ON_GPU.machine) != tiling_of(*rows, OPENCL.machine)
-    assert tile_for(renamed, 4, 1, 40, 33, 70).alone
-    assert not tile_for(ON_GPU, 4, 1, 40, 33, 70).alone
+    assert tiles_for(renamed, 4, 1, 40, 33, 70)[0].alone
+    assert not tiles_for(ON_GPU, 4, 1, 40, 33, 70)[0].alone

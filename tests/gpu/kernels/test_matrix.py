@@ -12,10 +12,12 @@ from tests.gpu.kernels.matrix_units import run_on_matrix_units, with_matrix_unit
 from tests.gpu.kernels.test_attention import Net, compiled
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.report.timings import DEVICE
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.kernels import matrix, warpgroup
 from workbench.gpu.lowering.lower import lower
+from workbench.gpu.report.timings import Taken, rows_of
 
 TOLERANCE = {"half": 2e-3, "bf16": 1.6e-2, "float": 4e-7}
 
@@ -49,7 +51,7 @@ def product(
 def planned(blocking: matrix.Blocking, parts: int = 1) -> Iterator[None]:
     """Every product has this blocking."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matrix, "plan_for", lambda *_: matrix.Plan(blocking, parts))
+        patch.setattr(matrix, "plans_for", lambda *_: [matrix.Plan(blocking, parts)])
         yield
 
 
@@ -192,3 +194,21 @@ def test_other_types_and_devices_keep_their_kernels():
     for program, capability in ((product(64, 64, 64, type="double"), 90), (product(64, 64, 64), 0)):
         plan = lower(program, with_matrix_units(capability))
         assert not any(s.launch.kernel.matrix for s in plan.kernels)
+
+
+@pytest.mark.parametrize(
+    ("type", "capability", "units"),
+    [
+        ("double", 80, "f64"),
+        ("float", 80, "matrix f32"),
+        ("half", 80, "matrix"),
+        ("half", 0, "f32"),
+    ],
+)
+def test_a_kernel_is_held_against_the_peak_of_its_units(type, capability, units):
+    plan = lower(product(64, 64, 64, type=type), with_matrix_units(capability))
+    taken = Taken.of(len(plan.steps))
+    taken.steps[0].append(1e-6)
+    taken.launches[0].append(1e-6)
+    (row,) = (row for row in rows_of(plan, taken) if row.where == DEVICE)
+    assert row.type == units

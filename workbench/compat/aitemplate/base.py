@@ -22,6 +22,7 @@ from workbench.compat.aitemplate.signature import (
     type_given,
 )
 from workbench.compat.aitemplate.tensors import seen
+from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.runner import DeviceRunner
@@ -33,6 +34,8 @@ class Base:
     """The state that all methods of a model share."""
 
     _pool: Pool | None = None
+    _reads: tuple[Values, dict[str, Held]] | None = None
+    """The state of the constants that the last run read, and what it read of it."""
     lib_path: str | None = None
     debug_sorted_graph: Sequence[Any] = ()
     """The tensors of the graph that it was compiled from, in order; empty if it was loaded."""
@@ -73,6 +76,16 @@ class Base:
         unbound = [n for n in compiled.unbound if n in shapes]
         return Constants(shapes, unbound, bound, self._memory, folding, unread)
 
+    @property
+    def inputs(self) -> Sequence[Param]:
+        """Name and shape of each input, in order."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> Sequence[Param]:
+        """Name and shape of each output, in order."""
+        return tuple(self._outputs)
+
     def close(self) -> None:
         """Wait for runs in progress, and free all memory, also what ``allocate_gpu_memory`` gave."""
         if self._pool is None:
@@ -80,6 +93,7 @@ class Base:
         pool, self._pool = self._pool, None
         pool.close()
         self._constants.close()
+        self._reads = None
         for pointer in list(self._allocated):
             with suppress(Exception):  # freed by hand
                 self._memory.free(pointer)
@@ -103,8 +117,8 @@ class Base:
         keeps: Iterable[Any],
     ) -> list[tuple[int, ...]]:
         """Start a run in an execution of the pool; the shapes of its results."""
-        pool = self._open()
-        slot = pool.take()
+        pool, stream = self._open(), self._memory.stream_of(stream_ptr)
+        slot = pool.take(stream)
         pending = False
         try:
             started = self.start_in(slot, inputs, outputs, stream_ptr, graph_mode)
@@ -115,6 +129,11 @@ class Base:
                 self._memory.device.wait(started.event)
                 slot.event, pending = None, False
                 slot.keeps.clear()
+        except BaseException:
+            if not pending:  # what was started before it failed may still use the caller's memory
+                with suppress(DeviceError):
+                    self._memory.synchronize(stream)
+            raise
         finally:
             pool.give(slot, pending)
         return started.lens
@@ -135,6 +154,7 @@ class Base:
         values = self._constants.active(stream)
         read = self._read(values)
         slot.keeps.append(values)
+        slot.stream = stream
         given = {p.name: a for p, a in zip(self._inputs, inputs, strict=True)}
         return slot.execution.start(read, given, outputs, stream, graph_mode)
 
@@ -145,9 +165,13 @@ class Base:
         return device is not None and device.has_graphs
 
     def _read(self, values: Values | None = None) -> dict[str, Held]:
-        """The constants that the main part reads, by its own names."""
+        """The constants that the main part reads, by its own names: one object for one state of them."""
         values = values or self._constants.active()
-        return {n: values.given[n] for n in self._direct} | dict(values.folded or {})
+        known = self._reads
+        if known is None or known[0] is not values:
+            made = {n: values.given[n] for n in self._direct} | dict(values.folded or {})
+            self._reads = known = values, made
+        return known[1]
 
     def new_stream(self) -> Any:
         """A stream of the device, for ``stream_ptr``; None on a target without devices."""
@@ -165,10 +189,19 @@ class Base:
         return [self._memory.at(d.data_ptr, type_given(d), d.shape) for d in data]
 
     def _outputs_at(self, data: Sequence[AITData]) -> list[Held]:
-        for k, (param, one) in enumerate(zip(self._outputs, data, strict=True)):
+        pairs = list(zip(self._outputs, data, strict=True))
+        for k, (param, one) in enumerate(pairs):
             expect_type(k, param, type_given(one))
-            expect_pointer(param, one)
-        return [self._memory.at(d.data_ptr, type_given(d), d.shape) for d in data]
+        return [self._output_at(param, one) for param, one in pairs]
+
+    def _output_at(self, param: Param, data: AITData) -> Held:
+        """The memory of an output; null has room for no element, which may do if a range begins at 0."""
+        lens = data.shape
+        if not data.data_ptr and any(low == 0 for low, _ in param.ranges):
+            lens = [0]
+        else:
+            expect_pointer(param, data)
+        return self._memory.at(data.data_ptr, type_given(data), lens)
 
     def _seen(self, tensors: Sequence[Any], label: str) -> list[Held]:
         return [seen(t, self._memory, f"{label}[{k}]") for k, t in enumerate(tensors)]

@@ -100,6 +100,11 @@ def _bound(program: Program, name: str, value: Any) -> Array:
     return np.ascontiguousarray(array.reshape(shape.lens))
 
 
+def output_names(program: Program) -> tuple[str, ...]:
+    """The names of a program's outputs, or ``output0`` and so on if it has none."""
+    return tuple(program.output_names) or tuple(f"output{k}" for k in range(len(program.outputs)))
+
+
 # Files
 
 
@@ -157,9 +162,7 @@ def load(path: Path) -> Compiled:
     """
     if path.suffix in SUFFIXES or path.is_file():
         build = _build(path)
-        program = build.program
-        outputs = program.output_names or tuple(f"output{k}" for k in range(len(program.outputs)))
-        return Compiled(build, tuple(program.parameters), tuple(outputs))
+        return Compiled(build, tuple(build.program.parameters), output_names(build.program))
     try:
         facts = json.loads((path / _FACTS).read_text(encoding="utf-8"))
         if facts["format"] != FORMAT or facts["version"] != VERSION:
@@ -183,7 +186,7 @@ def _build(path: Path) -> Build:
     program, found = read_compiled(path, SUFFIXES.get(path.suffix, "msgpack"))
     if is_dynamic(program):
         return compile(program, target_of(program).name, record=False)
-    return build_of(program, found.kernels)
+    return build_of(program, found)
 
 
 def _arrays(path: Path, rows: list[Any]) -> dict[str, Array]:

@@ -84,6 +84,13 @@ class Constants:
         """The constants that something is computed from beforehand."""
         return self.folding.inputs if self.folding else ()
 
+    def take(self, other: Constants) -> None:
+        """Read what another model of the same program reads now."""
+        with other._lock:
+            active = other._active
+        with self._lock:
+            self._active = active
+
     def names(self, unbound_only: bool, folding_only: bool) -> list[str]:
         """Names of constants."""
         chosen = self.unbound if unbound_only else tuple(self.shapes)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-import numpy as np
-
+from workbench.compat.aitemplate.element_types import NAMES, numpy_name
 from workbench.compiler.ir.dtypes import DType
 
 
@@ -35,11 +34,10 @@ class AITemplateAllocatorKind(IntEnum):
     TRACKING = 1
 
 
-_ENUM = {
-    "float16": 1, "float32": 2, "float": 2, "int32": 3, "int": 3, "int64": 4, "bool": 5, "bfloat16": 6,
-}  # fmt: skip
 _LABELS = ("kUnset", "kHalf", "kFloat", "kInt", "kLong", "kBool", "kBFloat16")
-_TYPES = {DType.of(n): k for n, k in _ENUM.items() if n not in ("float", "int")}
+_TYPES = {
+    DType.HALF: 1, DType.FLOAT: 2, DType.INT32: 3, DType.INT64: 4, DType.BOOL: 5, DType.BF16: 6,
+}  # fmt: skip
 
 
 def dtype_str_to_enum(dtype: str) -> int:
@@ -48,10 +46,10 @@ def dtype_str_to_enum(dtype: str) -> int:
     Raises:
         ValueError: It has no such type.
     """
-    if dtype not in _ENUM:
-        known = ", ".join(_ENUM)
+    if dtype not in NAMES:
+        known = ", ".join(NAMES)
         raise ValueError(f"Got unsupported input dtype {dtype}! Supported dtypes are: {known}")
-    return _ENUM[dtype]
+    return _TYPES[NAMES[dtype]]
 
 
 def dtype_size(dtype: str) -> int:
@@ -65,13 +63,13 @@ def dtype_size(dtype: str) -> int:
 
 
 def type_of(dtype: str) -> DType:
-    """The core's type of one of the runtime's names."""
-    return DType.of({"float": "float32", "int": "int32"}.get(dtype, dtype))
+    """The core's type of one of the runtime's names, or of NumPy's for types that it has not."""
+    return NAMES[dtype] if dtype in NAMES else DType.of(dtype)
 
 
 def name_of(type: DType) -> str:
     """The runtime's name of a type of the core; NumPy's if it has none."""
-    return np.dtype(type.numpy).name
+    return numpy_name(type.numpy)
 
 
 def enum_of(type: DType) -> int:

@@ -15,7 +15,7 @@ from workbench.compiler.builds.build import Build
 from workbench.compiler.builds.runner import Runner
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.run.lengths import KEPT
+from workbench.compiler.run.lengths import KEPT, is_dynamic
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.runner import DeviceRunner
 from workbench.gpu.run.runtime import Runtime
@@ -42,13 +42,16 @@ class DeviceExecution:
         """No runtime yet: the lengths are known at the first run."""
         self._build = build
         self._outside = outside
+        self._is_fixed = not is_dynamic(build.source)
         self._runtimes: OrderedDict[int, tuple[Build, Runtime]] = OrderedDict()
+        self._read: tuple[Runtime, Mapping[str, Held]] | None = None
+        """The runtime that ran last, and the constants that it read."""
 
     def prepared(
         self, constants: Mapping[str, Held], inputs: Mapping[str, Any]
     ) -> tuple[Build, Runtime]:
         """The build and the runtime for the lengths of these inputs, which reads these constants."""
-        build = self._build.specialised({n: _shaped(a) for n, a in {**constants, **inputs}.items()})
+        build = self._build if self._is_fixed else self._for_lengths({**constants, **inputs})
         if id(build) not in self._runtimes:
             runner = build.runner
             assert isinstance(runner, DeviceRunner)
@@ -57,8 +60,13 @@ class DeviceExecution:
             self._runtimes[id(build)] = build, runner.runtime(self._outside)
         self._runtimes.move_to_end(id(build))
         runtime = self._runtimes[id(build)][1]
-        runtime.bind({n: a for n, a in constants.items() if isinstance(a, DeviceArray)})
+        if self._read is None or self._read[0] is not runtime or self._read[1] is not constants:
+            runtime.bind({n: a for n, a in constants.items() if isinstance(a, DeviceArray)})
+            self._read = runtime, constants
         return build, runtime
+
+    def _for_lengths(self, values: Mapping[str, Any]) -> Build:
+        return self._build.specialised({n: _shaped(a) for n, a in values.items()})
 
     def start(
         self,
@@ -95,6 +103,7 @@ class DeviceExecution:
 
     def close(self) -> None:
         """Wait for runs, and free the memory."""
+        self._read = None
         for _, runtime in self._runtimes.values():
             runtime.close()
         self._runtimes.clear()

@@ -19,8 +19,10 @@ from workbench.compat.aitemplate.execution import DeviceExecution
 from workbench.compat.aitemplate.memory import Held, on_host
 from workbench.compat.aitemplate.signature import facts_of, in_order
 from workbench.compat.aitemplate.tensors import cut
+from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.gpu.run.runtime import Mark, Runtime
 
 _SLAB = 128 << 20
 """Bytes that are written before each timed call: more than any cache holds."""
@@ -201,6 +203,37 @@ class Measuring(Base):
             found = self._seen(in_order(outputs, self._outputs, "output"), "outputs")
             into = [self._target(a) for a in found]
             self._profile(given, into, num_iters, filename, stream_ptr)
+
+    def marked_run(self, inputs: Any, stream_ptr: Any, mark: Mark) -> Runtime:
+        """Run once, kernel by kernel, with events before and after each; results are not copied.
+
+        Args:
+            inputs: An array for each input, in order or by name.
+            stream_ptr: The stream.
+            mark: Called with the position of each timed step and the events around it.
+
+        Returns:
+            The runtime of this run.
+
+        Raises:
+            OperationError: The model does not run on a device.
+            RuntimeError: As for ``run``.
+        """
+        pool, stream = self._open(), self._memory.stream_of(stream_ptr)
+        with named(RUN):
+            given = self._there(self._seen(in_order(inputs, self._inputs, "input"), "inputs"))
+        slot = pool.take(stream)
+        try:
+            if not isinstance(slot.execution, DeviceExecution):
+                raise OperationError("the model runs on the host, which has no streams")
+            by_name = {p.name: a for p, a in zip(self._inputs, given, strict=True)}
+            _, runtime = slot.execution.prepared(self._read(), by_name)
+            event = runtime.start(by_name, None, stream, mark=mark)
+            runtime.device.wait(event)
+        finally:
+            slot.stream = stream
+            pool.give(slot)
+        return runtime
 
     def write_standalone_testcase_data(self, *_: Any, **__: Any) -> None:
         """Refuse: there is no standalone executable that would read it.

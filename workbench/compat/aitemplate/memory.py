@@ -128,7 +128,7 @@ class DeviceMemory:
             return DeviceArray.of(self.device, array)
         made = DeviceArray(self.device, array.shape)
         self.copy(made, array, stream)
-        self.device.synchronize(stream)
+        self.device.wait(self.device.record(stream))  # not for runs in other streams
         return made
 
     def copy(self, to: Held, source: Held, stream: Any = None) -> None:

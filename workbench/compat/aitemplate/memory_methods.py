@@ -10,7 +10,7 @@ import numpy as np
 from workbench.compat.aitemplate.base import Base
 from workbench.compat.aitemplate.data import AITData, AITemplateMemcpyKind, name_of, type_of
 from workbench.compat.aitemplate.errors import named
-from workbench.compat.aitemplate.memory import host_array, on_host
+from workbench.compat.aitemplate.memory import Held, host_array, on_host
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.gpu.run.device_array import DeviceArray
 
@@ -96,6 +96,11 @@ class MemoryMethods(Base):
             shape: Sequence[int] = ait_data.shape
             found = self._memory.at(ait_data.data_ptr, type_of(ait_data.dtype), shape)
             return np.array(on_host(found, self._memory.stream_of(stream_ptr)))
+
+    def on_device(self, array: Array) -> Held:
+        """A copy of an array where the model runs, which lives as long as it."""
+        self._open()
+        return self._memory.copy_of(array)
 
     def _upload(self, pointer: int, source: Array, stream: Any) -> None:
         to = self._memory.at(pointer, _BYTE, [source.size])

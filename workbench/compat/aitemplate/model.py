@@ -6,20 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from workbench.compat.aitemplate import compiled as files
-from workbench.compat.aitemplate.compiled import compiled_model
+from workbench.compat.aitemplate.compiled import Compiled, compiled_model, output_names
 from workbench.compat.aitemplate.constant_methods import ConstantMethods
 from workbench.compat.aitemplate.data import AITData, AITemplateAllocatorKind, enum_of
 from workbench.compat.aitemplate.errors import RUN, named
 from workbench.compat.aitemplate.measuring import Measuring
-from workbench.compat.aitemplate.memory import on_host
+from workbench.compat.aitemplate.memory import Held, host_array, on_host
 from workbench.compat.aitemplate.memory_methods import MemoryMethods
-from workbench.compat.aitemplate.signature import expect_type, facts_of, in_order
+from workbench.compat.aitemplate.signature import (
+    expect_pointer,
+    expect_type,
+    facts_of,
+    in_order,
+    type_given,
+)
 from workbench.compat.aitemplate.tensors import cut, seen
-from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.builds.build import Build
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
+from workbench.gpu.run.device_array import DeviceArray
 
 Given = Sequence[Any] | Mapping[str, Any]
 
@@ -76,9 +82,45 @@ class Model(ConstantMethods, MemoryMethods, Measuring):
             ValueError: A name is unknown or given twice, or a value does not fit its constant.
         """
         _expect_runtimes(num_runtimes)
+        compiled = compiled_model(program, outputs, bound or {}, unbound, target, **options)
+        return cls._made(compiled, num_runtimes)
+
+    @classmethod
+    def of_build(cls, build: Build, num_runtimes: int = 1) -> Self:
+        """A model of a build, whose parameters are its inputs; kernels are compiled once for all such models.
+
+        Args:
+            build: The build.
+            num_runtimes: Runs that may be in progress at once.
+
+        Raises:
+            ValueError: ``num_runtimes`` is not positive.
+        """
+        _expect_runtimes(num_runtimes)
+        names = output_names(build.program)
+        return cls._made(Compiled(build, tuple(build.program.parameters), names), num_runtimes)
+
+    def beside(self, num_runtimes: int) -> Self:
+        """Another model with the same kernels, the present values of constants and a pool of its own.
+
+        Args:
+            num_runtimes: Runs that may be in progress at once in that model.
+
+        Raises:
+            ValueError: ``num_runtimes`` is not positive.
+            RuntimeError: This model is closed.
+        """
+        _expect_runtimes(num_runtimes)
+        self._open()
+        made = self._made(self.compiled, num_runtimes)
+        made._constants.take(self._constants)
+        made.lib_path = self.lib_path
+        return made
+
+    @classmethod
+    def _made(cls, compiled: Compiled, num_runtimes: int) -> Self:
         made = cls.__new__(cls)
         made.allocator_kind = AITemplateAllocatorKind.DEFAULT
-        compiled = compiled_model(program, outputs, bound or {}, unbound, target, **options)
         made._load(compiled, num_runtimes)
         return made
 
@@ -182,28 +224,64 @@ class Model(ConstantMethods, MemoryMethods, Measuring):
             into = self._seen(tensors, "outputs")
             for k, (param, array) in enumerate(zip(self._outputs, into, strict=True)):
                 expect_type(k, param, facts_of(array)[0])
-            targets = [self._target(a) for a in into]
-            copied = [k for k, (a, t) in enumerate(zip(into, targets, strict=True)) if a is not t]
-            wait = sync or bool(copied)
-            lens = self._run(given, targets, stream_ptr, wait, graph_mode, keeps=tensors)
-            for k in copied:
-                part: Any = cut(into[k], lens[k])
-                part[...] = on_host(cut(targets[k], lens[k]))
+            lens = self._run_into(given, into, stream_ptr, sync, graph_mode, tensors)
         return {p.name: cut(t, n) for p, t, n in zip(self._outputs, tensors, lens, strict=True)}
+
+    def _run_into(
+        self,
+        inputs: Sequence[Held],
+        into: Sequence[Held],
+        stream_ptr: Any,
+        sync: bool,
+        graph_mode: bool,
+        keeps: Sequence[Any],
+    ) -> list[tuple[int, ...]]:
+        """Run, and copy results that are to be on the host there; the shapes of the results."""
+        targets = [self._target(a) for a in into]
+        copied = [k for k, (a, t) in enumerate(zip(into, targets, strict=True)) if a is not t]
+        wait = sync or bool(copied)
+        lens = self._run(inputs, targets, stream_ptr, wait, graph_mode, keeps)
+        for k in copied:
+            part: Any = cut(into[k], lens[k])
+            part[...] = on_host(cut(targets[k], lens[k]))
+        return lens
 
     def _run_with_outputs_on_host(
         self, inputs: Given, outputs: Given, stream_ptr: Any = None, graph_mode: bool = False
-    ) -> dict[str, Array]:
-        """Run and wait; the results as arrays of the host."""
-        found = self.run(inputs, outputs, stream_ptr, True, graph_mode)
-        return {n: self.ait_data_to_numpy(d) for n, d in found.items()}
+    ) -> dict[str, AITData]:
+        """Run and wait; the outputs are pointers to memory of the host.
+
+        Raises:
+            ValueError: An output is in memory that this model allocated on its device.
+        """
+        self._open()
+        with named(RUN):
+            given = self._inputs_at(in_order(inputs, self._inputs, "input"))
+            data: list[AITData] = in_order(outputs, self._outputs, "output")
+            for k, (param, one) in enumerate(zip(self._outputs, data, strict=True)):
+                expect_type(k, param, type_given(one))
+                expect_pointer(param, one)
+                if self._memory.device is not None and one.data_ptr in self._allocated:
+                    raise ValueError(f"outputs[{k}] is on the device; expected memory of the host")
+            into = [host_array(d.data_ptr, type_given(d), d.shape) for d in data]
+            lens = self._run_into(given, into, stream_ptr, True, graph_mode, ())
+        pairs = zip(self._outputs, data, lens, strict=True)
+        return {p.name: AITData(d.data_ptr, list(n), d.dtype) for p, d, n in pairs}
 
     def _run_with_tensors_outputs_on_host(
         self, inputs: Given, outputs: Given, stream_ptr: Any = None, graph_mode: bool = False
-    ) -> dict[str, Array]:
-        """Run and wait; the results as arrays of the host."""
-        found = self.run_with_tensors(inputs, outputs, stream_ptr, True, graph_mode)
-        return {n: np.array(on_host(seen(t, self._memory, n))) for n, t in found.items()}
+    ) -> dict[str, Any]:
+        """Run and wait; the outputs are tensors of the host.
+
+        Raises:
+            ValueError: An output is on a device.
+        """
+        self._open()
+        with named(RUN):
+            for k, tensor in enumerate(in_order(outputs, self._outputs, "output")):
+                if isinstance(seen(tensor, self._memory, f"outputs[{k}]"), DeviceArray):
+                    raise ValueError(f"outputs[{k}] is on a device; expected a tensor of the host")
+        return self.run_with_tensors(inputs, outputs, stream_ptr, True, graph_mode)
 
     # The signature
 
@@ -246,7 +324,11 @@ class Model(ConstantMethods, MemoryMethods, Measuring):
 
     def get_output_dtype(self, index: int) -> int:
         """The runtime's number of an output's type: 1 is half, 2 float, 3 int, 4 long, 5 bool, 6 bfloat16."""
-        return enum_of(self._outputs[self._position(index)].shape.type)
+        return enum_of(self.output_type(index))
+
+    def output_type(self, output_idx_or_name: int | str) -> DType:
+        """The workbench's type of an output."""
+        return self._outputs[self._position(output_idx_or_name)].shape.type
 
 
 def _expect_runtimes(count: int) -> None:

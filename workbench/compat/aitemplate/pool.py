@@ -20,6 +20,8 @@ class Slot:
 
     execution: DeviceExecution | HostExecution
     event: Any = None
+    stream: Any = None
+    """The stream of its last run."""
     keeps: list[Any] = field(default_factory=list[Any])
     """Inputs, outputs and constants, which have to live until the run is done."""
 
@@ -53,24 +55,28 @@ class Pool:
         """The number of executions."""
         return len(self._slots)
 
-    def take(self) -> Slot:
+    def take(self, stream: Any = None) -> Slot:
         """An execution that no run uses; waits for one.
+
+        Args:
+            stream: Where it will run; one that ran there last is preferred: then no stream waits for another.
 
         Raises:
             RuntimeError: The model was closed.
         """
-        slot = self._next()
+        slot = self._next(stream)
         self._settle(slot)
         return slot
 
-    def _next(self) -> Slot:
+    def _next(self, stream: Any) -> Slot:
         with self._changed:
             while self._is_open:
-                self._reclaim()
+                if not self._available:
+                    self._reclaim()
                 if self._available:
-                    return self._available.popleft()
-                if self._pending:  # the oldest: its run is awaited by who takes it
-                    return self._pending.popleft()
+                    return _chosen(self._available, stream)
+                if self._pending:  # its run is awaited by who takes it
+                    return _chosen(self._pending, stream)
                 self._changed.wait()
             raise self._closed()
 
@@ -125,3 +131,10 @@ class Pool:
                 self._settle(slot)
             slot.keeps.clear()
             slot.execution.close()
+
+
+def _chosen(slots: deque[Slot], stream: Any) -> Slot:
+    """Take the execution that ran in a stream last, or else the one that waits for longest."""
+    found = next((s for s in slots if s.stream == stream), slots[0])
+    slots.remove(found)
+    return found

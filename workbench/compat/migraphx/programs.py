@@ -25,15 +25,16 @@ from workbench.compat.migraphx.offloading import (
 )
 from workbench.compat.migraphx.results import Views, as_arguments, result_shapes
 from workbench.compat.migraphx.shapes import from_core, shape
-from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
+from workbench.compat.migraphx.targets import target, warn_of_stand_in
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.precompiled import build_of, compiled_part, pipeline_for
-from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
+from workbench.compiler.files.mxr.kernels import NOTHING, Compiled
 from workbench.compiler.ir.instruction import Instruction, captured
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.report.tuning import ALL
 from workbench.compiler.run.tracing import Traced, run_trace
 from workbench.compiler.text.printing import to_text
 
@@ -73,7 +74,7 @@ class program:
         self._build: Build | None = None
         self._target = ""
         self._runs: Build | None = None
-        self._trusted: tuple[SavedKernel, ...] = ()
+        self._kept = NOTHING
         self._offload_copy = True
         self._successors: dict[int, int] = {}
         self.calibration: Calibration | None = None
@@ -92,7 +93,7 @@ class program:
         """The program of a file, with its compiled part."""
         made = cls.of(core)
         made._offload_copy = compiled.offload_copy
-        made._trusted = compiled.kernels if trusted_kernels else ()
+        made._kept = compiled.trusted(trusted_kernels)
         return made
 
     @property
@@ -202,7 +203,7 @@ class program:
             offload_copy: Whether a run copies parameters to the device and results back. Otherwise both stay
                 on the device, and the buffers of the results are parameters, ``main:#output_0`` and so on.
             fast_math: Whether a device may use approximations, such as another form of GELU.
-            exhaustive_tune: Accepted for compatibility; kernels are not tuned yet.
+            exhaustive_tune: Whether to measure several kernels for each product, if the target is a device.
             compile_mode: Accepted for compatibility; every compilation runs the same passes.
 
         Raises:
@@ -212,7 +213,7 @@ class program:
         passes = pipeline_for(chosen, self._core, fast_math, offload_copy)
         made = compile(self._core, chosen.name, passes=passes)
         if chosen.takes_device and exhaustive_tune:
-            warn_of_no_effect("exhaustive_tune")
+            made.tune(most=ALL)
         made.runner.ready()
         self.replace_core(made.program)
         self._build = self._runs = made
@@ -260,7 +261,7 @@ class program:
     def runs(self) -> Build:
         """The build that runs the program in its present state."""
         if self._runs is None or self._runs.program is not self._core:
-            self._runs = build_of(self._core, self._trusted)
+            self._runs = build_of(self._core, self._kept)
         return self._runs
 
     @property
@@ -269,7 +270,7 @@ class program:
 
     def compiled(self) -> Compiled:
         """The compiled part for a file: machine code of kernels, and ``offload_copy``."""
-        return compiled_part(self.runs, self._offload_copy) if self.is_compiled() else Compiled()
+        return compiled_part(self.runs, self._offload_copy) if self.is_compiled() else NOTHING
 
     def inputs(self, params: dict[str, Any]) -> dict[str, Any]:
         """The values of the parameters from a caller's buffers, with MIGraphX's checks."""
@@ -354,7 +355,7 @@ class program:
         """An independent copy."""
         made = program.of(self._core.clone())
         made._build = self._build
-        made._offload_copy, made._trusted = self._offload_copy, self._trusted
+        made._offload_copy, made._kept = self._offload_copy, self._kept
         made._successors = dict(self._successors)
         return made
 

@@ -30,11 +30,6 @@ def is_stood_in_for(name: str) -> bool:
     return name not in _here
 
 
-def warn_of_no_effect(what: str) -> None:
-    """Warn that an option has no effect; once per call site."""
-    warnings.warn(f"{what} has no effect: kernels are not tuned yet", UserWarning, stacklevel=4)
-
-
 class target:
     """A target that programs are compiled for; made by ``get_target``."""
 

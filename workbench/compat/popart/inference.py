@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.compat.popart.dumps.dot import final_checkpoint
 from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.session import Device, Session
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
@@ -50,18 +51,6 @@ class PyStepIO:
     outputs: Mapping[str, Array]
 
 
-class DeviceManager:
-    """Devices; all of them are the workbench's target ``ref``."""
-
-    def createCpuDevice(self) -> Device:
-        """One device without IPUs."""
-        return Device("cpu", 1, "ref")
-
-    def createIpuModelDevice(self, options: Mapping[str, Any] | None = None) -> Device:
-        """A model of ``numIPUs`` IPUs."""
-        return Device("ipu_model", int((options or {}).get("numIPUs", 1)), "ref")
-
-
 class InferenceSession:
     """A session with anchors; `popart.ir.Session` is the newer interface."""
 
@@ -78,10 +67,11 @@ class InferenceSession:
                 )
         self._anchors = {id: streams[id] for id in flow.anchorTensors or {}}
         self._session: Session | None = None
+        final_checkpoint(ir)
 
     @classmethod
     def fromIr(cls, ir: LowLevelIr, deviceInfo: Device) -> InferenceSession:
-        """A session of an Ir, ``ir._pb_ir``.
+        """A session of an Ir, ``ir._pb_ir``; it writes the DOT files of the checkpoint FINAL.
 
         Raises:
             popart_exception: An anchor is not a stream to the host.
@@ -97,8 +87,8 @@ class InferenceSession:
         check_ambiguity(self._ir)
 
     def prepareDevice(self) -> None:
-        """Compile."""
-        self._session = Session(self._ir, self._device.description, target=self._device.target)
+        """Compile; the number of IPUs of the device is not checked."""
+        self._session = Session(self._ir, "ipu_model", target=self._device.target)
 
     @property
     def session(self) -> Session:
@@ -147,4 +137,4 @@ class InferenceSession:
         return array.reshape(lens) if array.size == np.prod(lens, dtype=int) else array
 
 
-__all__ = ["AnchorReturnType", "DataFlow", "DeviceManager", "InferenceSession", "PyStepIO"]
+__all__ = ["AnchorReturnType", "DataFlow", "InferenceSession", "PyStepIO"]

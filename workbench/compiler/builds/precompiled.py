@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.targets import Target, all_targets
-from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
+from workbench.compiler.files.mxr.kernels import NOTHING, Compiled
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pipeline
 
@@ -37,13 +37,13 @@ def pipeline_for(
     return target.pipeline(**{k: v for k, v in options.items() if k in target.options})
 
 
-def build_of(program: Program, trusted: Iterable[SavedKernel] = ()) -> Build:
+def build_of(program: Program, kept: Compiled = NOTHING) -> Build:
     """The build of a program that needs no further passes.
 
     Args:
         program: The program, after a target's passes, or to be run unchanged.
-        trusted: Kernels from a file: their machine code is used if it was compiled for the present
-            device from the present source. Other kernels are compiled.
+        kept: The compiled part of a file: the machine code of its kernels is used if it was compiled for the
+            present device from the present source. Other kernels are compiled.
 
     Raises:
         DeviceError: The requested device is not available.
@@ -54,7 +54,8 @@ def build_of(program: Program, trusted: Iterable[SavedKernel] = ()) -> Build:
         return compile(source, target.name, record=False)
 
     runner = target.prepare(program, source=program, compile=variant)
-    runner.trust(trusted)
+    runner.choose(dict(kept.choices))
+    runner.trust(kept.kernels)
     return Build(program, program, target, None, 0.0, runner)
 
 
@@ -83,4 +84,7 @@ def compiled_part(build: Build, offload_copy: bool = True) -> Compiled:
     Raises:
         DeviceError: A kernel does not compile.
     """
-    return Compiled(build.runner.saved(), offload_copy or not build.target.takes_device)
+    runner = build.runner
+    return Compiled(
+        runner.saved(), offload_copy or not build.target.takes_device, tuple(runner.choices.items())
+    )

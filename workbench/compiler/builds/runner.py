@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.compiler.record.lowered import Lowered
     from workbench.compiler.report.kernels import Kernels
     from workbench.compiler.report.run_plan import RunPlan
+    from workbench.compiler.report.tuning import Tuning
 
 Times: TypeAlias = Sequence[Mapping[int, float]] | Measured
 """The seconds of each instruction by id for each repetition, or a device's measurements."""
@@ -157,6 +158,22 @@ class Runner(ABC):
             OperationError: The program does not become kernels.
         """
         self._refuse(f"runs no kernels; compile with {with_devices()}")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The variants of kernels that were chosen by measuring, by their problems."""
+        return {}
+
+    def choose(self, choices: Mapping[str, str]) -> None:  # noqa: B027  # most have no kernels
+        """Use these variants of kernels from now on; a runner without kernels ignores them."""
+
+    def tune(self, inputs: Mapping[str, Any], most: int, progress: bool | None = None) -> Tuning:
+        """Measure variants of kernels, and use the fastest from now on.
+
+        Raises:
+            OperationError: The runner has no kernels.
+        """
+        self._refuse("has no kernels to choose among; compile for target gpu")
 
     def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
         """The kernels with their machine code for a file; empty if there are none."""

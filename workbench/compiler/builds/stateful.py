@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from workbench.compiler.errors import InputError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.program import Program
 from workbench.compiler.progress import progress_bar
+from workbench.compiler.training.histograms import PREFIX
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 1_000_000
 """Steps that the history holds; older ones are dropped."""
+MAX_HISTOGRAMS = 10_000
+"""Steps whose histograms are held; older ones are dropped."""
 
 
 class Stateful(Mapping[str, Array]):
@@ -42,6 +46,8 @@ class Stateful(Mapping[str, Array]):
         _check_values(build.program, self.updates, values)
         self._kept: Kept = build.runner.keeping(self.updates, values)
         self._rows: list[dict[str, float]] = []
+        self._histograms: dict[str, deque[Array]] = {}
+        self._steps = 0
         replaced = set(self.updates.values())
         outputs = range(len(build.program.outputs))
         self._shown = {k: _name(build.program, k) for k in outputs if k not in replaced}
@@ -68,6 +74,13 @@ class Stateful(Mapping[str, Array]):
         found = dict(zip(self._shown.values(), outputs, strict=True))
         self._rows.append({n: float(v.reshape(-1)[0]) for n, v in found.items() if np.size(v) == 1})
         del self._rows[:-MAX_ROWS]
+        self._steps += 1
+        for name, counts in found.items():
+            if name.startswith(PREFIX):
+                kept = self._histograms.setdefault(
+                    name.removeprefix(PREFIX), deque(maxlen=MAX_HISTOGRAMS)
+                )
+                kept.append(counts)
         return found
 
     def train(
@@ -124,6 +137,38 @@ class Stateful(Mapping[str, Array]):
         found = shown.plot(ax=ax, xlabel="step", logy=positive)
         found.grid(visible=True, alpha=0.3)
         return found
+
+    @property
+    def histograms(self) -> dict[str, Array]:
+        """The histograms of each weight's gradient, ``[steps, 64]``, of the last 10,000 steps.
+
+        A training step has them with ``histograms=True``.
+        """
+        return {name: np.stack(counts) for name, counts in self._histograms.items()}
+
+    def plot_histograms(self, name: str, ax: Any = None) -> Any:
+        """Draw the magnitudes of a weight's gradient over the steps: the share of each power of two.
+
+        Args:
+            name: The weight.
+            ax: The axes to draw on.
+
+        Returns:
+            The matplotlib axes.
+
+        Raises:
+            InputError: The program returns no histogram of it, or nothing has run.
+        """
+        if name not in self._histograms:
+            known = ", ".join(self._histograms) or "none yet"
+            raise InputError(
+                f"no histograms of the gradient of {name!r}; there are {known}. "
+                "wb.training_step(…, histograms=True) returns them, and runs collect them"
+            )
+        from workbench.compiler.builds.training_plots import plot_histograms  # noqa: PLC0415
+
+        counts = np.stack(self._histograms[name])
+        return plot_histograms(counts, self._steps - len(counts), name, ax)
 
     # The values
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Sequence
-from inspect import currentframe
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.expressions.location import location_outside, sourced
 from workbench.compiler.expressions.module_builder import (
     ModuleBuilder,
     Operand,
@@ -24,7 +23,6 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 
 _OWN = str(Path(__file__).parents[1])
-_SHOWN = 80
 
 
 class Builder(ModuleBuilder):
@@ -71,11 +69,9 @@ class Builder(ModuleBuilder):
     def _made(
         self, name: str, operands: Sequence[Operand], attributes: dict[str, Any]
     ) -> list[Instruction]:
-        caller, names = _caller(), ()
-        if caller is not None:
-            self._program.source_nodes.setdefault(caller.name, caller)
-            names = (caller.name,)
-        with self._program.source(*names):
+        line = location_outside(_OWN)
+        node = None if line is None else SourceNode(line.label, "python")
+        with sourced(self._program, node):
             return super()._made(name, operands, attributes)
 
 
@@ -135,16 +131,3 @@ def _like(given: Any) -> Shape:
     if isinstance(given, np.ndarray):
         return Argument.of(given).shape
     return shape_of(given, "float")
-
-
-def _caller() -> SourceNode | None:
-    """The line of Python outside the workbench that led here."""
-    frame = currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    file, line = frame.f_code.co_filename, frame.f_lineno
-    text = linecache.getline(file, line).strip()
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return SourceNode(f"line {line}: {shown}" if shown else f"line {line}", "python")

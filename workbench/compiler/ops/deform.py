@@ -23,6 +23,8 @@ from workbench.compiler.ir.ranges import expect, expect_floats, expect_rank, exp
 from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.deform_gradient import DeformGradient
+from workbench.compiler.ops.sampling_gradients import wide
 from workbench.compiler.ops.windows import Window, both_sides
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ class DeformConvolution(Operation):
     """
 
     name = "deform_convolution"
-    not_differentiable = "no gradient is written for samples between elements"
     family = Family.CONTRACTION
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
@@ -97,15 +98,9 @@ class DeformConvolution(Operation):
         rank, batch = len(window.size), len(offset)
         lens = (batch, self.offset_group, *window.size, rank, *window.output)
         moved = np.moveaxis(offset.reshape(lens), 2 + rank, 0)
-        places: list[Array] = []
-        for axis in range(rank):
-            taps = np.arange(window.size[axis]) * window.dilation[axis] - window.begin[axis]
-            starts = np.arange(window.output[axis]) * window.stride[axis]
-            grid = [1] * (2 * rank)
-            grid[axis], grid[rank + axis] = len(taps), len(starts)
-            whole = np.add.outer(taps, starts).reshape(grid).astype(offset.dtype)
-            places.append((moved[axis] + whole).reshape(batch, self.offset_group, 1, -1))
-        return places
+        pairs = zip(moved, _grid(window), strict=True)
+        moved = [m + whole.astype(offset.dtype) for m, whole in pairs]
+        return [m.reshape(batch, self.offset_group, 1, -1) for m in moved]
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
         """A multiplication and an addition for each tap of each element, and the interpolation."""
@@ -126,6 +121,27 @@ class DeformConvolution(Operation):
         small = [x, noise(6, 2, 2, 2, seed=1), offset, mask]
         yield cls(group=2, offset_group=2), [v.astype(np.float16) for v in small]
         yield cls((0,), (1,), (1,)), [noise(1, 2, 6), noise(3, 2, 3), noise(1, 3, 4)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The product's gradients, then those of each sample by its image, its place and its factor."""
+        values = [wide(o) for o in operands]
+        window = self._window(values[0].shape, values[1].shape)
+        made = DeformGradient(window, self.group, self.offset_group, wide(given), values)
+        pairs = zip(made.all(_grid(window)), operands, strict=True)
+        return [g.astype(o.dtype) for g, o in pairs]
+
+
+def _grid(window: Window) -> list[Array]:
+    """For each axis the position of each tap of each output, ``[size…, output…]`` with lengths of 1."""
+    rank = len(window.size)
+    found: list[Array] = []
+    for axis in range(rank):
+        taps = np.arange(window.size[axis]) * window.dilation[axis] - window.begin[axis]
+        starts = np.arange(window.output[axis]) * window.stride[axis]
+        lens = [1] * (2 * rank)
+        lens[axis], lens[rank + axis] = len(taps), len(starts)
+        found.append(np.add.outer(taps, starts).reshape(lens))
+    return found
 
 
 def _interpolated(images: Array, places: list[Array], lens: Ints) -> Array:

@@ -23,6 +23,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
 from workbench.compiler.ops.elementwise import cast
 from workbench.compiler.ops.index import from_front
+from workbench.compiler.ops.regions_gradient import of_images
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -36,7 +37,6 @@ class MaxRoiPool(Operation):
     """
 
     name = "max_roi_pool"
-    not_differentiable = "no gradient is written for windows whose places are data"
     family = Family.REDUCE
     pooled_shape: tuple[int, ...] = (1, 1)
     spatial_scale: float = 1.0
@@ -84,6 +84,10 @@ class MaxRoiPool(Operation):
         x = noise(2, 2, 5, 5, type=np.float16)
         yield cls((2, 2), 0.5), [x, regions.astype(np.float16)]
         yield cls((2, 2)), [noise(1, 2, 4, 4), np.zeros((0, 5), np.float32)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g at the largest element of each cell; 0 for regions, as their borders are rounded."""
+        return [of_images(self, given, *operands), None]
 
 
 def _cells(first: float, last: float, count: int, n: int) -> list[slice]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.errors import EvaluationError
+from workbench.compiler.errors import DifferentiationError, EvaluationError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.operation import (
     Family,
@@ -36,6 +36,8 @@ from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
 from workbench.compiler.ops.index import from_front
 from workbench.compiler.ops.pool import PoolingMode
+from workbench.compiler.ops.roi_gradient import RoiGradient
+from workbench.compiler.ops.sampling_gradients import wide
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -233,7 +235,6 @@ class RoiAlign(Operation):
     """
 
     name = "roialign"
-    not_differentiable = "no gradient is written for samples whose places are data"
     family = Family.REDUCE
     dynamic = True
     coordinate_transformation_mode: str = "half_pixel"
@@ -260,6 +261,11 @@ class RoiAlign(Operation):
         size = fixed(self.output_height, self.output_width)
         return ranged(x.type, (dims_of(regions)[0], dims[1], *size))
 
+    @property
+    def shifted(self) -> bool:
+        """Whether elements are at the middle of their pixels, and regions may be smaller than one."""
+        return self.coordinate_transformation_mode == "half_pixel"
+
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """One region after another; each axis gives indices and weights for all its samples at once."""
@@ -272,7 +278,7 @@ class RoiAlign(Operation):
         return rounded(out, inputs[0].dtype)
 
     def _region(self, x: Array, region: Array) -> Array:
-        shift = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
+        shift = 0.5 if self.shifted else 0.0
         least = None if shift else 1.0
         rows = self._axis(
             region[1] - shift, region[3] - shift, least, self.output_height, x.shape[1]
@@ -322,3 +328,18 @@ class RoiAlign(Operation):
             cls(old, PoolingMode.MAX, 2, 2, 0, 0.5),
             [x.astype(np.float16), regions.astype(np.float16), batch],
         )
+        beyond = np.array(
+            [[-3, -0.4, 2, 9], [1.3, 2.2, 1.8, 2.6], [5.5, 4.5, 6.4, 5.2]], np.float32
+        )
+        for mode in (PoolingMode.AVERAGE, PoolingMode.MAX):
+            yield cls(old, mode, 2, 3, 2), [x, beyond, np.array([1, -2, 0], np.int32)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g spread over the elements around each sample, or the largest of them; regions move the samples."""
+        x, regions, batch = operands
+        if not self.sampling_ratio:
+            raise DifferentiationError(
+                "roialign: with sampling_ratio=0 the number of samples depends on the regions; give one"
+            )
+        made = RoiGradient(self, wide(x), wide(regions), batch).all(wide(given))
+        return [made[0].astype(x.dtype), made[1].astype(regions.dtype), None]

@@ -87,13 +87,15 @@ class Span:
     """The start and duration of one step of a run."""
 
     row: str
-    """``device``, ``host``, ``copy`` or ``launch``."""
+    """``device``, ``host``, ``copy`` or ``launch``; or ``stream 0`` and so on, if there are several."""
     name: str
     start: float
     """Seconds from the beginning of the run."""
     seconds: float
     timing: int = -1
     """Its index among the rows."""
+    run: int = -1
+    """The number of its run, if there are several."""
 
 
 @dataclass(frozen=True, slots=True)

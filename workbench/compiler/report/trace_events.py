@@ -21,32 +21,44 @@ _NAMES = {
 }
 
 
-def trace(measured: Measured) -> dict[str, Any]:
+def _track(row: str) -> tuple[int, int]:
+    """The process and thread of a row; each stream of a device is a thread."""
+    kind, _, number = row.partition(" ")
+    return (_DEVICE, 1 + int(number)) if kind == "stream" else _TRACKS[row]
+
+
+def trace(measured: Measured, device: str = "") -> dict[str, Any]:
     """The run that a timeline shows, as complete events (``ph`` is ``X``) in microseconds.
 
     The host and the device are processes. If an instruction has several kernels, they lie inside a
     span for it. ``args`` of a kernel hold its instruction, source nodes, bytes, operations and the
     median over all repetitions.
+
+    Args:
+        measured: The measurements; streams of a device are threads.
+        device: Its name, if the measurements do not say it.
     """
-    device = measured.run.device if measured.run else ""
+    device = measured.run.device if measured.run else device
     events = [*_named(measured, device), *_nested(measured)]
     other = {} if measured.run is None else measured.run.facts()
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": other}
 
 
-def save(measured: Measured, path: str | PathLike[str]) -> None:
+def save(measured: Measured, path: str | PathLike[str], device: str = "") -> None:
     """Write ``trace`` to a file that Perfetto opens."""
-    Path(path).write_text(json.dumps(trace(measured), allow_nan=False), encoding="utf-8")
+    Path(path).write_text(json.dumps(trace(measured, device), allow_nan=False), encoding="utf-8")
 
 
 def _named(measured: Measured, device: str) -> Iterator[dict[str, Any]]:
-    used = sorted({_TRACKS[s.row] for s in measured.spans})
+    used = sorted({_track(s.row) for s in measured.spans})
+    streams = {_track(r): r for s in measured.spans if (r := s.row).startswith("stream ")}
+    names = {**_NAMES, **streams}
     for process in sorted({p for p, _ in used}):
         name = "host" if process == _HOST else device
         yield _meta("process_name", process, 0, {"name": name})
         yield _meta("process_sort_index", process, 0, {"sort_index": process})
     for process, thread in used:
-        yield _meta("thread_name", process, thread, {"name": _NAMES[process, thread]})
+        yield _meta("thread_name", process, thread, {"name": names[process, thread]})
 
 
 def _meta(name: str, process: int, thread: int, args: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +103,7 @@ def _end(span: Span) -> float:
 
 
 def _event(measured: Measured, span: Span) -> dict[str, Any]:
-    process, thread = _TRACKS[span.row]
+    process, thread = _track(span.row)
     # Whole nanoseconds, so that adjacent spans do not overlap after rounding.
     start, end = round(span.start * 1e9), round(_end(span) * 1e9)
     return {
@@ -117,4 +129,5 @@ def _args(measured: Measured, span: Span) -> dict[str, Any]:
         "bytes": row.bytes,
         "flops": row.flops,
         "median us": row.spread.median * 1e6,
+        **({"run": span.run} if span.run >= 0 else {}),
     }

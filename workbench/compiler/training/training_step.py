@@ -20,6 +20,7 @@ from workbench.compiler.passes.base import run_pass
 from workbench.compiler.passes.gradients.differentiate import Differentiate
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import change
+from workbench.compiler.training.histograms import PREFIX, histogram_of
 from workbench.compiler.training.optimizers import Optimizer
 
 STEP = "training_step"
@@ -45,6 +46,7 @@ def training_step(
     *,
     loss: int | str = 0,
     norms: bool = False,
+    histograms: bool = False,
 ) -> TrainingStep:
     """A copy of a program that also computes the next weights, by differentiation and an optimizer.
 
@@ -58,6 +60,8 @@ def training_step(
         loss: The output to minimise, of one element, by position or name.
         norms: With an optimizer, also return the Euclidean norm of each weight's gradient, as ``norm_`` and
             its name.
+        histograms: With an optimizer, also return a histogram of each weight's gradient by powers of two, as
+            ``histogram_`` and its name: 64 counts, of 2**(k - 40) ≤ |g| < 2**(k - 39).
 
     Returns:
         The step, for ``wb.compile``. `Build.stateful` runs it and keeps the weights between runs.
@@ -75,7 +79,7 @@ def training_step(
         names = _weights(made, weights, position)
         run_pass(Differentiate(wrt=names, of=(position,)), made)
         if optimizer is not None:
-            _Updates(made, optimizer, names).append(norms)
+            _Updates(made, optimizer, names).append(norms, histograms)
     made.recording = recording
     return made
 
@@ -194,23 +198,25 @@ class _Updates:
         self.builder = ModuleBuilder(program.main)
         self.updates: dict[str, Value] = {}
 
-    def append(self, norms: bool) -> None:
+    def append(self, norms: bool, histograms: bool) -> None:
         """Append the updates, and return them last."""
         module = self.program.main
         if module.last is not None:
             module.remove(module.last)
         step = self._step() if self.optimizer.counts else None
-        norm: dict[str, Value] = {}
+        shown: dict[str, Value] = {}
         for name, gradient in zip(self.names, self.gradients, strict=True):
             parameter = module.parameters[name]
             self._update(parameter, name, gradient, step)
+            value = self.builder.of(gradient)
             if norms:
-                value = self.builder.of(gradient)
-                norm[f"norm_{name}"] = (value * value).sum().sqrt()
-        more = {**norm, **{f"next_{n}": v for n, v in self.updates.items()}}
+                shown[f"norm_{name}"] = (value * value).sum().sqrt()
+            if histograms:
+                shown[f"{PREFIX}{name}"] = histogram_of(value)
+        more = {**shown, **{f"next_{n}": v for n, v in self.updates.items()}}
         module.add_return(*self.outputs, *[v.instruction for v in more.values()])
         self.program.output_names = (*self.named, *more)
-        first = len(self.outputs) + len(norm)
+        first = len(self.outputs) + len(shown)
         self.program.updates = {n: first + k for k, n in enumerate(self.updates)}
 
     def _step(self) -> Value:

@@ -252,6 +252,16 @@ class Device(ABC):
     def elapsed(self, first: Event, last: Event) -> float:
         """Seconds between two recorded events, on the device's clock; waits for the last one."""
 
+    def begun(self, base: Event, before: Event, event: Event) -> float:
+        """Seconds from one event to the beginning of a kernel.
+
+        Args:
+            base: The event from which time is counted.
+            before: The event recorded in the kernel's stream just before its launch.
+            event: The one recorded just after it.
+        """
+        return self.elapsed(base, before)
+
     @abstractmethod
     def wait(self, event: Event) -> None:
         """Wait for a recorded event."""

@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from threading import RLock
 from typing import Any, cast
 
 from workbench.compiler.errors import DeviceError
@@ -22,7 +23,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
-from workbench.gpu.devices.handles import Handle, number_of
+from workbench.gpu.devices.handles import Handle, number_of, uncollected
 from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
 
@@ -183,6 +184,8 @@ class CudaDevice(Device):
         self._modules: list[int] = []
         self._graphs: list[int] = []
         self._capturing: set[int] = set()
+        self._captures = RLock()
+        """Held during a capture, in which the driver refuses to wait for the whole device."""
 
     # Calls
 
@@ -279,10 +282,13 @@ class CudaDevice(Device):
         return _Function(int(function), kept, name)
 
     def _clear(self) -> None:
-        while graph := _taken(self._graphs):
-            self._must(self._driver.cuGraphExecDestroy(graph), "drop a graph")
+        self._drop_graphs()
         while module := _taken(self._modules):
             self._must(self._driver.cuModuleUnload(module), "unload a kernel")
+
+    def _drop_graphs(self) -> None:
+        while graph := _taken(self._graphs):
+            self._must(self._driver.cuGraphExecDestroy(graph), "drop a graph")
 
     def trim(self) -> None:
         """Give idle memory, modules and graphs back to the driver."""
@@ -374,7 +380,8 @@ class CudaDevice(Device):
         """Wait for a stream, or for all of them."""
         driver = self._enter()
         if stream is None:
-            self._must(driver.cuCtxSynchronize(), "finish its work")
+            with self._captures:
+                self._must(driver.cuCtxSynchronize(), "finish its work")
         else:
             self._must(driver.cuStreamSynchronize(number_of(stream)), "finish a stream")
 
@@ -421,23 +428,29 @@ class CudaDevice(Device):
         if stream is None:
             raise DeviceError(f"{self._name}: the default stream cannot be captured; use stream()")
         driver, number = self._enter(), number_of(stream)
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._must(driver.cuStreamBeginCapture(number, mode), "capture a stream")
-        self._capturing.add(number)
+        self._drop_graphs()  # constants that are replaced again and again leave one each time
         captured: list[Any] = []
-        try:
-            yield captured
-        except BaseException:
-            error, graph = driver.cuStreamEndCapture(number)
-            if error is self._success:
-                driver.cuGraphDestroy(graph)
-            raise
-        finally:
-            self._capturing.discard(number)
-        graph = self._must(driver.cuStreamEndCapture(number), "end the capture of a stream")
+        with self._captures, uncollected():
+            self._begin(number)
+            try:
+                yield captured
+            except BaseException:
+                error, graph = driver.cuStreamEndCapture(number)
+                if error is self._success:
+                    driver.cuGraphDestroy(graph)
+                raise
+            finally:
+                self._capturing.discard(number)
+            graph = self._must(driver.cuStreamEndCapture(number), "end the capture of a stream")
         made = driver.cuGraphInstantiate(graph, 0)
         driver.cuGraphDestroy(graph)
         captured.append(Handle(int(self._must(made, "make a graph")), self._graphs))
+
+    def _begin(self, number: int) -> None:
+        driver = self._driver
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._must(driver.cuStreamBeginCapture(number, mode), "capture a stream")
+        self._capturing.add(number)
 
     def replay(self, graph: Any, stream: Stream = None) -> None:
         """Run a captured graph."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from workbench.gpu.devices.base import Stream
 
 
@@ -20,6 +24,21 @@ class Handle:
 
     def __del__(self) -> None:
         self.unused.append(self.number)
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """No garbage collection inside the block: finalizers may wait for the device, which ends a capture.
+
+    Only one thread at a time may be in such a block.
+    """
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
 
 
 def again(unused: list[int]) -> int:

@@ -6,6 +6,7 @@ import ctypes
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from workbench.compiler.errors import DeviceError
@@ -20,7 +21,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
-from workbench.gpu.devices.handles import Handle, again, number_of
+from workbench.gpu.devices.handles import Handle, again, number_of, uncollected
 from workbench.gpu.devices.hiprtc import HiprtcCompiler, runtime_version
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
 from workbench.gpu.devices.rocm import hip_library, hip_python
@@ -97,6 +98,8 @@ class HipDevice(Device):
         self._events: list[int] = []
         self._modules: list[int] = []
         self._graphs: list[int] = []
+        self._captures = RLock()
+        """Held during a capture, in which HIP refuses to wait for the whole device."""
 
     # Memory
 
@@ -170,6 +173,9 @@ class HipDevice(Device):
             self.synchronize()  # their last run may not be over
         while number := again(self._modules):
             self._do("unload a kernel", self._hip.hipModuleUnload, number)
+        self._drop_graphs()
+
+    def _drop_graphs(self) -> None:
         while number := again(self._graphs):
             self._do("drop a graph", self._hip.hipGraphExecDestroy, number)
 
@@ -235,7 +241,8 @@ class HipDevice(Device):
     def synchronize(self, stream: Stream = None) -> None:
         """Wait for a stream, or for all of them."""
         if stream is None:
-            self._do("finish its work", self._hip.hipDeviceSynchronize)
+            with self._captures:
+                self._do("finish its work", self._hip.hipDeviceSynchronize)
         else:
             self._finish(stream)
 
@@ -274,16 +281,20 @@ class HipDevice(Device):
         if stream is None:
             raise DeviceError(f"{self._label}: the default stream cannot be captured; use stream()")
         hip, number, captured = self._hip, number_of(stream), list[Any]()
+        if self._graphs:  # constants that are replaced again and again leave one each time
+            self.synchronize()
+            self._drop_graphs()
         mode = hip.hipStreamCaptureMode.hipStreamCaptureModeThreadLocal
-        self._do("capture a stream", hip.hipStreamBeginCapture, number, mode)
-        try:
-            yield captured
-        except BaseException:
-            status, graph = hip.hipStreamEndCapture(number)
-            if not status:
-                hip.hipGraphDestroy(graph)
-            raise
-        graph = self._do("end the capture of a stream", hip.hipStreamEndCapture, number)
+        with self._captures, uncollected():
+            self._do("capture a stream", hip.hipStreamBeginCapture, number, mode)
+            try:
+                yield captured
+            except BaseException:
+                status, graph = hip.hipStreamEndCapture(number)
+                if not status:
+                    hip.hipGraphDestroy(graph)
+                raise
+            graph = self._do("end the capture of a stream", hip.hipStreamEndCapture, number)
         try:
             made = self._do("make a graph", hip.hipGraphInstantiateWithFlags, graph, 0)
         finally:

@@ -15,6 +15,18 @@ _PLACES = (
     re.compile(r"\berror: [^\n]*?:(\d+):\d+:"),
 )
 
+OPENCL_NO_ROOM = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY")
+OPENCL_ADVICE = {
+    **dict.fromkeys(
+        OPENCL_NO_ROOM,
+        "its memory is full: free builds that are not needed, or use a smaller batch",
+    ),
+    "INVALID_WORK_GROUP_SIZE": "the block's size is not the kernel's own, or is over the device's limit",
+    "INVALID_KERNEL_ARGS": "an argument is missing",
+    "INVALID_KERNEL_NAME": "the code object has no such kernel",
+    "INVALID_BINARY": "the code object is damaged or belongs to another device: compile it again",
+}
+
 
 def compile_error(compiler: str, name: str, source: str, log: str) -> DeviceError:
     """The error of a kernel that does not compile: the log, and the lines around its first error.

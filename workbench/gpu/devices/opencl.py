@@ -27,7 +27,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
-from workbench.gpu.devices.messages import compile_error
+from workbench.gpu.devices.messages import OPENCL_ADVICE, OPENCL_NO_ROOM, compile_error
 from workbench.gpu.devices.pocl import probe, settle
 from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
 from workbench.gpu.devices.pocl_processor import recognise
@@ -45,16 +45,6 @@ _POCL = "Portable Computing Language"
 _LIKELY_WARP = 32
 """Work items in lockstep, for a GPU that does not report them."""
 _WIDE = np.zeros(16, np.uint8)
-_NO_ROOM = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY")
-_WHAT_TO_DO = {
-    **dict.fromkeys(
-        _NO_ROOM, "its memory is full: free builds that are not needed, or use a smaller batch"
-    ),
-    "INVALID_WORK_GROUP_SIZE": "the block's size is not the kernel's own, or is over the device's limit",
-    "INVALID_KERNEL_ARGS": "an argument is missing",
-    "INVALID_KERNEL_NAME": "the code object has no such kernel",
-    "INVALID_BINARY": "the code object is damaged or belongs to another device: compile it again",
-}
 
 
 @cache
@@ -295,7 +285,7 @@ class OpenCLDevice(Device):
 
     def _error(self, error: Any, what: str) -> DeviceError:
         code = _pyopencl().status_code.to_string(error.code, f"error {error.code}")
-        advice = f"; {_WHAT_TO_DO[code]}" if code in _WHAT_TO_DO else ""
+        advice = f"; {OPENCL_ADVICE[code]}" if code in OPENCL_ADVICE else ""
         return DeviceError(f"{self._name}: could not {what}: {code} from {error.routine}{advice}")
 
     # Memory
@@ -314,7 +304,7 @@ class OpenCLDevice(Device):
                     f"at most {size_text(self.device.max_mem_alloc_size)} possible; "
                     "use a smaller batch, or choose another device"
                 ) from error
-            if code in _NO_ROOM:
+            if code in OPENCL_NO_ROOM:
                 return None
             raise self._error(error, f"allocate {size_text(size)}") from error
 
@@ -477,11 +467,18 @@ class OpenCLDevice(Device):
 
     def elapsed(self, first: Event, last: Event) -> float:
         """Seconds between the ends of two kernels or markers."""
+        return self._between(first, last, _pyopencl().profiling_info.END)
+
+    def begun(self, base: Event, before: Event, event: Event) -> float:
+        """Seconds until the kernel began, as the queue has noted it."""
+        return self._between(base, event, _pyopencl().profiling_info.START)
+
+    def _between(self, first: Event, last: Event, what: Any) -> float:
         end = _pyopencl().profiling_info.END
         with self._doing("time two events"):
             last.wait()
             first.wait()
-            return 1e-9 * (last.get_profiling_info(end) - first.get_profiling_info(end))
+            return 1e-9 * (last.get_profiling_info(what) - first.get_profiling_info(end))
 
     def wait(self, event: Event) -> None:
         """Wait for a kernel or a marker."""

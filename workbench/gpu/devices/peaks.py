@@ -13,7 +13,7 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept
 from workbench.gpu.devices.base import Device, Peaks, Stream
-from workbench.gpu.kernels import warpgroup
+from workbench.gpu.kernels import matrix_float, warpgroup
 from workbench.gpu.kernels.matrix_tiles import COLUMNS, COPIES, ROWS, TERMS, multiply
 
 _THREADS = 256
@@ -88,14 +88,19 @@ def measured(device: Device) -> Peaks:
         with suppress(DeviceError):  # some devices lack f64
             flops[name] = _flops(device, name)
     if device.dialect.machine.matrix:
-        flops["matrix"] = _matrix_flops(device)
+        group = device.dialect.machine.matrix == warpgroup.CAPABILITY
+        flops["matrix"] = _matrix_flops(device, _of_a_warp_group() if group else _of_warps())
+        flops["matrix f32"] = _matrix_flops(device, _of_warps_in_float())
     return Peaks(_bandwidth(device), flops)
 
 
-def _matrix_flops(device: Device) -> float:
-    """Products of half by the largest instruction, of whatever is in registers or shared memory."""
-    group = device.dialect.machine.matrix == warpgroup.CAPABILITY
-    words, texts, shared, flops = _of_a_warp_group() if group else _of_warps()
+_Products: TypeAlias = tuple[str, dict[str, Any], int, int]
+"""Functions, the parts of the kernel, bytes of shared memory, and operations of a block's step."""
+
+
+def _matrix_flops(device: Device, products: _Products) -> float:
+    """The rate of products of whatever is in registers or shared memory."""
+    words, texts, shared, flops = products
     steps, threads = 4096, 128
     blocks = max(device.facts.compute_units, 1) * 32
     source = words + _MATRIX.format(threads=threads, steps=steps, **texts)
@@ -103,11 +108,8 @@ def _matrix_flops(device: Device) -> float:
     return flops * blocks * steps / _seconds_of(device, function, blocks, threads, 4, shared)
 
 
-_Products: TypeAlias = tuple[str, dict[str, Any], int, int]
-"""Functions, the parts of the kernel, bytes of shared memory, and operations of a block's step."""
-
-
 def _of_a_warp_group() -> _Products:
+    """Products of half, by the largest instruction."""
     columns, rows, terms = 256, 64, 16
     name = f"multiply_{columns}"
     words = COPIES + warpgroup.WORDS + warpgroup.instruction(name, "f16", columns, (False, False))
@@ -122,12 +124,30 @@ def _of_a_warp_group() -> _Products:
     return words, texts | {"end": "WAIT(0);"}, shared, 2 * rows * columns * terms
 
 
+_TILES, _WARPS = 8, 4
+
+
 def _of_warps() -> _Products:
-    tiles, warps = 8, 4
+    """Products of half."""
     begin = "u32 a[4], b[2]; UNROLL for (i32 k = 0; k < 4; ++k) a[k] = b[k / 2] = LOCAL(0) + k;"
-    product = f"UNROLL for (i32 k = 0; k < {tiles}; ++k) multiply_f16(r + k * 4, a, b);"
-    texts = {"count": tiles * 4, "begin": begin, "product": product, "end": ""}
-    return multiply(DType.HALF), texts, 0, 2 * warps * tiles * ROWS * COLUMNS * TERMS
+    texts = _one_after_another(begin, "multiply_f16(r + k * 4, a, b)")
+    return multiply(DType.HALF), texts, 0, 2 * _WARPS * _TILES * ROWS * COLUMNS * TERMS
+
+
+def _of_warps_in_float() -> _Products:
+    """Products of floats, of which each is split into two numbers already."""
+    begin = (
+        "u32 a[4], b[2]; f32 c[4], d[2]; "
+        "UNROLL for (i32 k = 0; k < 4; ++k) c[k] = d[k / 2] = a[k] = b[k / 2] = LOCAL(0) + k;"
+    )
+    texts = _one_after_another(begin, "multiply_float(r + k * 4, a, c, b, d)")
+    return matrix_float.WORDS, texts, 0, 2 * _WARPS * _TILES * ROWS * COLUMNS * matrix_float.TERMS
+
+
+def _one_after_another(begin: str, product: str) -> dict[str, Any]:
+    """The parts of a kernel whose warps have several independent products."""
+    each = f"UNROLL for (i32 k = 0; k < {_TILES}; ++k) {product};"
+    return {"count": _TILES * 4, "begin": begin, "product": each, "end": ""}
 
 
 def _bandwidth(device: Device) -> float:

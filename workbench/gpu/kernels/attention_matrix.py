@@ -50,7 +50,7 @@ _DEEPEST = 128
 _KEYS = 64
 """Keys that a block handles at a time."""
 _WARPS = (8, 4)
-_ENOUGH = 132
+_ENOUGH = 528
 """Number of blocks from which smaller ones do not pay."""
 
 _FLOATS = (DType.FLOAT, *TYPES)

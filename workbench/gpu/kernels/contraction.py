@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
@@ -39,7 +39,7 @@ from workbench.gpu.kernels.product import (
 from workbench.gpu.kernels.schedules import schedule
 from workbench.gpu.kernels.sources import nearer, sources, step, strides_of
 from workbench.gpu.kernels.tiled import Tiled
-from workbench.gpu.kernels.tiles import tile_for
+from workbench.gpu.kernels.tiles import tiles_for
 
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
@@ -200,12 +200,14 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
     if lowering.machine.matrix and matrix.suits(product):
         return _on_matrix_units(lowering, product, results)
     lens = (product.batch, product.m, product.n)
-    tile = tile_for(lowering.dialect, product.bytes, *lens, product.k)
+    tiles = tiles_for(lowering.dialect, product.bytes, *lens, product.k)
+    tile = lowering.choices.pick(_problem(product), tiles)
     lanes = 4 if lowering.machine.access and product.n % 4 == 0 else 1
-    return _launches(
+    made = _launches(
         lowering, product, results, _parts(lowering, product, tile.blocks(*lens)),
         lambda b, parts: Tiled(b, product, tile, parts, lanes),
     )  # fmt: skip
+    return [replace(one, problem=_problem(product)) for one in made]
 
 
 def _on_matrix_units(
@@ -217,12 +219,23 @@ def _on_matrix_units(
         blockings, make = matrix.BLOCKINGS, matrix.Matrix
         if lowering.machine.matrix == warpgroup.CAPABILITY:
             blockings = (*blockings, *warpgroup.blockings_for(product))
-    plan = matrix.plan_for(product, blockings)
+    plan = lowering.choices.pick(_problem(product), matrix.plans_for(product, blockings))
     if plan.blocking.warps > 1:
         make = warpgroup.Warpgroup
-    return _launches(
+    made = _launches(
         lowering, product, results, plan.parts, lambda b, parts: make(b, product, plan.blocking, parts)
     )  # fmt: skip
+    return [replace(one, problem=_problem(product)) for one in made]
+
+
+def _problem(product: Product) -> str:
+    """All that the choice of a product's kernel depends on, but for what is computed before and after it."""
+    heart = product.heart
+    rows, columns = product.a.along_k, product.b.along_k
+    near = f"{'terms' if rows else 'rows'} and {'terms' if columns else 'columns'}"
+    size = f"{product.m}x{product.k}x{product.n}"
+    size = f"{product.batch} of {size}" if product.batch > 1 else size
+    return f"{heart.op.name} {heart.inputs[0].shape.type.name.lower()} {size}, {near} contiguous"
 
 
 def _launches(

@@ -75,6 +75,8 @@ class Launch:
     """The arguments that it writes."""
     schedule: str = ""
     """The schedule: the module of this package that wrote the kernel."""
+    problem: str = ""
+    """The problem of which this is one of several variants; empty if there is one kernel only."""
 
 
 def scheduled(launches: Iterable[Launch], by: Callable[..., object]) -> list[Launch]:

@@ -100,11 +100,23 @@ class Plan:
     blocking: Blocking
     parts: int
 
+    def __str__(self) -> str:
+        """Everything that tells it from others."""
+        one = self.blocking
+        unit = "warp group" if one.warps > 1 else "warp"
+        text = f"{one.rows}x{one.columns}x{one.depth}, {unit} {one.height}x{one.width}, {one.pipeline} stages"
+        return text if self.parts == 1 else f"{text}, {self.parts} parts"
 
-def plan_for(product: Product, blockings: Sequence[Blocking]) -> Plan:
-    """The plan that is estimated to take the least time."""
-    plans = [Plan(b, parts) for b in blockings for parts in range(1, _MOST_PARTS + 1)]
-    return min(plans, key=lambda plan: _microseconds(product, plan))
+
+def plans_for(product: Product, blockings: Sequence[Blocking]) -> list[Plan]:
+    """A plan for each blocking, with the best number of parts; the one of least estimated time first."""
+
+    def microseconds(plan: Plan) -> float:
+        return _microseconds(product, plan)
+
+    parts = range(1, _MOST_PARTS + 1)
+    best = [min((Plan(b, count) for count in parts), key=microseconds) for b in blockings]
+    return sorted(best, key=microseconds)
 
 
 def _microseconds(product: Product, plan: Plan) -> float:
@@ -310,8 +322,9 @@ class Matrix:
             first = ((i * self.wide + j * tiles) * 4).text()
             w.line(f"  t[{place}] = r[{first} + e];")
             w.line("__syncwarp();")
-            with w.loop(ROWS * wide // WARP) as step:
-                line = step * (WARP // wide) + turn
+            count = ROWS * wide // WARP
+            with w.loop(count // QUAD) as four, w.loop(QUAD, unroll=True) as step:
+                line = (four * QUAD + step) * (WARP // wide) + turn
                 row = self.row + self.down + i * self.apart + line
                 column = self.column + self.along + j * wide + own
                 inside = t.inside([row, column], [self.product.m, self.product.n])

@@ -17,7 +17,7 @@ TERMS = 8
 """Terms of a warp's instruction."""
 SIZE = 4
 
-_WORDS = """\
+WORDS = """\
 DEVICE void split_float(u32 *x, f32 *rest) {
   const f32 v = *(const f32 *)x;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(*x) : "f"(v));
@@ -51,7 +51,7 @@ class FloatMatrix(Matrix):
 
     def _need(self) -> None:
         self.w.need(LOADS)
-        self.w.need(_WORDS)
+        self.w.need(WORDS)
 
     def _multiply(self, place: str) -> None:
         w, high, wide = self.w, self.high, self.wide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from workbench.gpu.dialect import Dialect
 
@@ -36,6 +35,10 @@ class Tile:
     """Columns that a work item keeps in registers."""
     threads: int
 
+    def __str__(self) -> str:
+        """Everything that tells it from others."""
+        return f"{self.rows}x{self.columns}x{self.depth}, work item {self.height}x{self.width}"
+
     @property
     def alone(self) -> bool:
         """Whether one work item computes the whole tile, part by part, which suits a CPU."""
@@ -51,8 +54,8 @@ class Tile:
         return batch * -(-m // self.rows) * -(-n // self.columns)
 
 
-def tile_for(dialect: Dialect, size: int, batch: int, m: int, n: int, k: int) -> Tile:
-    """The tile for a product of these lens.
+def tiles_for(dialect: Dialect, size: int, batch: int, m: int, n: int, k: int) -> list[Tile]:
+    """The tiles for a product of these lens, the one with the least estimated time first.
 
     Args:
         dialect: The dialect; its machine decides whether work items share loads, as they do on GPUs.
@@ -63,22 +66,24 @@ def tile_for(dialect: Dialect, size: int, batch: int, m: int, n: int, k: int) ->
         k: The number of terms of each sum.
     """
     if dialect.machine.is_cpu:
-        return _alone(size, m, n, k)
-    best, least = None, inf
+        cuts = (
+            (high, bytes, most) for most in (64, 32, 16) for high in (8, 4) for bytes in (64, 32)
+        )
+        return list(dict.fromkeys(_alone(size, m, n, k, *cut) for cut in cuts))
+    found: list[tuple[float, Tile]] = []
     for rows, columns, height, width, use in _SHAPES:
         threads = rows // height * (columns // width)
         tile = Tile(rows, columns, 16, height, width, threads)
         rounds = -(-tile.blocks(batch, m, n) // _PLENTY)
-        cost = rounds * rows * columns / use
-        if cost < least and (size == 4 or rows * columns <= 4096):
-            best, least = tile, cost
-    assert best is not None
-    return best
+        if size == 4 or rows * columns <= 4096:
+            found.append((rounds * rows * columns / use, tile))
+    return [tile for _, tile in sorted(found, key=lambda pair: pair[0])]
 
 
-def _alone(size: int, m: int, n: int, k: int) -> Tile:
-    height, width = min(8, _power(m)), min(64 // size, _power(n))
-    rows = min(64, up(m, height))
+def _alone(size: int, m: int, n: int, k: int, high: int, bytes: int, most: int) -> Tile:
+    """The tile of one work item, of at most so many rows, and parts of so many rows and bytes of a row."""
+    height, width = min(high, _power(m)), min(bytes // size, _power(n))
+    rows = min(most, up(m, height))
     columns = min(4096 // rows // width * width, 512, up(n, width))
     depth = max(min(_HELD // (size * max(rows, columns)), k), 1)
     return Tile(rows, columns, depth, height, width, 1)

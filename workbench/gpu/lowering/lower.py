@@ -21,6 +21,7 @@ from workbench.compiler.ops.fused import Group
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.streams import RecordEvent, SetStream, WaitEvent
 from workbench.compiler.report.result import kernel_text
+from workbench.gpu.choices import Choices
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels import matrix_tiles
@@ -44,11 +45,13 @@ class Lowering:
     Args:
         program: The compiled program, without dynamic shapes.
         dialect: The dialect that kernels are printed in.
+        choices: Picks variants of kernels.
     """
 
-    def __init__(self, program: Program, dialect: Dialect) -> None:
+    def __init__(self, program: Program, dialect: Dialect, choices: Choices) -> None:
         """Start without places."""
         self.program = program
+        self.choices = choices
         self.dialect = dialect
         self.places: dict[tuple[int, int], Place] = {}
         self.steps: list[Step] = []
@@ -348,6 +351,6 @@ def _bytes(shape: Shape) -> int:
     return shape.element_space * shape.type.size if shape.is_tensor else 0
 
 
-def lower(program: Program, dialect: Dialect) -> Plan:
-    """The plan of a program's run."""
-    return Lowering(program, dialect).plan()
+def lower(program: Program, dialect: Dialect, choices: Choices | None = None) -> Plan:
+    """The plan of a program's run; without choices, its kernels are those of least estimated time."""
+    return Lowering(program, dialect, choices or Choices()).plan()

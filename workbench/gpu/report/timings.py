@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.report.result import fused_ids, kernel_sources
 from workbench.compiler.report.timings import COPY, DEVICE, HOST, RunTimes, Spread, Timing
@@ -120,12 +120,12 @@ def _step(
 
 def _arithmetic(step: Step) -> str:
     """The units or the type of a step's arithmetic; narrower floats are computed in f32 elsewhere."""
-    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
-        return "matrix"
     instruction = step.instruction
     shapes = [i.shape for i in instruction.inputs] + [instruction.shape]
-    types = {s.type.name for shape in shapes for s in parts_of(shape) if s.is_tensor}
-    return "f64" if types & {"double", "float64"} else "f32"
+    types = {s.type for shape in shapes for s in parts_of(shape) if s.is_tensor}
+    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
+        return "matrix" if types & {DType.HALF, DType.BF16} else "matrix f32"
+    return "f64" if DType.DOUBLE in types else "f32"
 
 
 def run_times(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import cached_property
 from threading import RLock
 from typing import Any
 
@@ -32,7 +33,7 @@ from workbench.gpu.lowering.plan import (
     padded,
 )
 from workbench.gpu.run.device_array import DeviceArray, borrowed
-from workbench.gpu.run.memory import allocated
+from workbench.gpu.run.memory import allocated, free_all
 from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
@@ -70,10 +71,8 @@ class Executable:
         self._buffers: list[Any] = []
         self._in_flight: list[bool] = []
         """Holds True while a run may not be done whose end nothing waited for."""
-        self._finalizer = weakref.finalize(self, _free, device, self._buffers, self._in_flight)
+        self._finalizer = weakref.finalize(self, free_all, device, self._buffers, self._in_flight)
         self._interpreter = PlannedInterpreter(plan.program)
-        self.stream: Stream = device.stream() if self.replays else None
-        """The default stream of runs."""
         self._graph: Any = None
         self._runs = 0
         self._written = {r for s in plan.kernels for r in s.launch.writes}
@@ -98,6 +97,11 @@ class Executable:
     def close(self) -> None:
         """Wait for what runs, and free the memory; the executable cannot run any more."""
         self._finalizer()
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The default stream of runs, made when it is first used."""
+        return self.device.stream() if self.replays else None
 
     # Setting up
 
@@ -490,11 +494,3 @@ class Executable:
         instruction = self.plan.program.main.outputs[output]
         value = self._fetched(instruction, self.plan.outputs[output], stream)
         return as_result(value, instruction.shape)
-
-
-def _free(device: Device, buffers: list[Any], in_flight: list[bool]) -> None:
-    if in_flight and buffers:
-        with suppress(DeviceError):  # a device that is lost runs nothing
-            device.synchronize()
-    while buffers:
-        device.free(buffers.pop())

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from workbench.gpu.code.cache import compiled
-from workbench.gpu.devices.base import Code, Device, Pointer
+from workbench.gpu.devices.base import Code, Device, Pointer, Stream
 from workbench.gpu.kernels.kernel import Root
 from workbench.gpu.lowering.plan import Plan, padded
 
@@ -32,6 +32,7 @@ class Loaded:
         kernels = (s.launch.kernel for s in plan.kernels)
         self.codes = compiled(kernels, device.compiler) if codes is None else codes
         self._functions: dict[str, Any] = {}
+        self._captures: Stream = None
         self._lock = Lock()
         self._buffers: list[Any] = []
         weakref.finalize(self, _free, device, self._buffers)
@@ -43,6 +44,17 @@ class Loaded:
             self.literals[root] = device.pointer(buffer, 0, root.bytes)
             if array.size:
                 device.upload(self.literals[root], array)
+
+    @property
+    def captures(self) -> Stream:
+        """The stream in which runtimes capture their launches, one after another; nothing runs in it.
+
+        It is shared because a device has few queues, and streams that have the same one wait for each other.
+        """
+        with self._lock:
+            if self._captures is None:
+                self._captures = self.device.stream()
+            return self._captures
 
     def function(self, name: str) -> Any:
         """A kernel, loaded at the first call."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
+from workbench.compiler.errors import DeviceError
 from workbench.gpu.devices.base import Device, Pointer
 from workbench.gpu.kernels.kernel import Root
 from workbench.gpu.lowering.plan import Plan
@@ -43,3 +45,12 @@ def allocated(
         if plan.literals[root].size:
             device.upload(pointers[root], plan.literals[root])
     return pointers
+
+
+def free_all(device: Device, buffers: list[Any], in_flight: list[bool]) -> None:
+    """Free buffers, after waiting for the device if a run may be in flight that nobody waited for."""
+    if in_flight and buffers:
+        with suppress(DeviceError):  # a device that is lost runs nothing
+            device.synchronize()
+    while buffers:
+        device.free(buffers.pop())

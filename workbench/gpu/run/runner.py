@@ -15,7 +15,9 @@ from workbench.compiler.record.lowered import Lowered
 from workbench.compiler.report.kernels import Kernels
 from workbench.compiler.report.run_plan import RunPlan
 from workbench.compiler.report.timings import Measured
+from workbench.compiler.report.tuning import Tuning
 from workbench.compiler.run.results import Hook
+from workbench.gpu.choices import NONE, Choices
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import known_codes, saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device
@@ -30,6 +32,7 @@ from workbench.gpu.run.kept import KeptOnDevice
 from workbench.gpu.run.loaded import Loaded
 from workbench.gpu.run.profile import profiled
 from workbench.gpu.run.runtime import Runtime
+from workbench.gpu.run.tuning import search
 from workbench.knobs import knobs
 
 
@@ -54,6 +57,7 @@ class DeviceRunner(Runner):
         self._plan: tuple[int, Plan] | None = None
         self._codes: tuple[Plan, Mapping[str, Code]] | None = None
         self._trusted: tuple[SavedKernel, ...] = ()
+        self._choices: Mapping[str, str] = NONE
         self._executable: Executable | None = None
         self._loaded: Loaded | None = None
 
@@ -69,7 +73,7 @@ class DeviceRunner(Runner):
         with self._lock:
             version, known = self._plan or (-1, None)
             if known is None or version != self.program.version:
-                known = lower(self.program, self.compiler.dialect)
+                known = lower(self.program, self.compiler.dialect, Choices(self._choices))
                 self._plan = (self.program.version, known)
             return known
 
@@ -85,6 +89,32 @@ class DeviceRunner(Runner):
     def lowered(self) -> Lowered:
         """The lowering of each instruction, and the place of its value."""
         return lowered_of(self.plan(), self.name)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The variants of kernels that were chosen by measuring, by their problems."""
+        return self._choices
+
+    def choose(self, choices: Mapping[str, str]) -> None:
+        """Use these variants of kernels from now on; problems without one have the estimated variant."""
+        with self._lock:
+            self._choices, self._plan = dict(choices), None
+
+    def tune(self, inputs: Mapping[str, Any], most: int, progress: bool | None = None) -> Tuning:
+        """Measure variants of kernels, and use the fastest from now on.
+
+        Raises:
+            DeviceError: There is no such device, or a kernel failed.
+            OperationError: The number of variants is not positive.
+        """
+        here = self.here()
+
+        def load(plan: Plan) -> Executable:
+            return Executable(plan, here, _compiled(plan, self.compiler, False, {}))
+
+        found = search(self.program, here, load, inputs, most, progress)
+        self.choose({one.name: one.chosen for one in found})
+        return found
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:
         """Use the kernels of a file that were compiled for this device from exactly the same source.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.inputs import check_inputs
 from workbench.gpu.devices.base import Event, Launch, Pointer, Stream
 from workbench.gpu.kernels.kernel import Place, Root
@@ -20,6 +22,8 @@ from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
 from workbench.gpu.run.memory import allocated
 from workbench.gpu.run.ready import Ready, launches
+
+Mark = Callable[[int, Event, Event], None]
 
 
 class Runtime(Executable):
@@ -40,13 +44,19 @@ class Runtime(Executable):
         """Allocate memory for what is not shared."""
         self.loaded = loaded
         self.outside = {loaded.plan.parameters[n].root: n for n in outside}
+        self._shapes = loaded.plan.program.parameters
+        self._wanted = {n: s for n, s in self._shapes.items() if n not in outside}
         self._bound: dict[str, DeviceArray] = {}
         self._launches: list[Launch] | None = None
         self._captured: Any = None
         self._done: tuple[Stream, Event] | None = None
         """The stream of the last run, and the event after it."""
         super().__init__(loaded.plan, loaded.device, loaded.codes)
-        self.stream = self.stream or self.device.stream()
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The default stream of ``run``, made when it is first used."""
+        return self.device.stream()
 
     def bind(self, arrays: Mapping[str, DeviceArray]) -> None:
         """Let runs from now on read parameters in this memory, which must stay as it is during a run.
@@ -78,6 +88,7 @@ class Runtime(Executable):
         stream: Stream = None,
         *,
         graph: bool = False,
+        mark: Mark | None = None,
     ) -> Event:
         """Start a run without waiting for it; inputs and results are copied on the device.
 
@@ -86,6 +97,7 @@ class Runtime(Executable):
             outputs: Memory for results, by position; only these results are copied.
             stream: The stream to run in, the default one if None.
             graph: Launch all kernels as one graph, if the device has graphs and no step is on the host.
+            mark: Called with the position of each timed step and the events around it; no graph is used.
 
         Returns:
             The event after the run.
@@ -100,7 +112,10 @@ class Runtime(Executable):
             for name, value in checked.items():
                 if name in self.plan.parameters and name not in self._bound:
                     self._put(self.plan.parameters[name], inputs[name], value, stream)
-            self._launch(stream, graph and self.replays)
+            if mark is None:
+                self._launch(stream, graph and self.replays)
+            else:
+                self._marked(stream, mark)
             for position, array in (outputs or {}).items():
                 self._give(position, array, stream)
             event = self.device.record(stream)
@@ -144,7 +159,9 @@ class Runtime(Executable):
 
     def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs checked; those on the device by their shapes only."""
-        shapes = self.plan.program.parameters
+        if self._fit(inputs):
+            return dict(inputs)
+        shapes = self._shapes
         given: dict[str, Any] = {
             n: _like(shapes[n].type.numpy, shapes[n].lens) for n in self._bound
         }
@@ -154,6 +171,15 @@ class Runtime(Executable):
             else:
                 given[name] = value
         return check_inputs(self.plan.program, given)
+
+    def _fit(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether all inputs are on the device as they should be; other ones are looked at more closely."""
+        wanted = self._wanted
+        return (
+            inputs.keys() == wanted.keys()
+            and len(self._bound) == len(self.outside)
+            and all(_is_there(inputs[n], s) for n, s in wanted.items())
+        )
 
     def _put(self, place: Place, given: Any, value: Any, stream: Stream) -> None:
         to = self._pointers[place.root]
@@ -186,11 +212,18 @@ class Runtime(Executable):
                 launch(stream)
             return
         if self._captured is None:
-            with self.device.capture(self.stream) as captured:
+            stream_of_captures = self.loaded.captures
+            with self.device.capture(stream_of_captures) as captured:
                 for launch in self._launches:
-                    launch(self.stream)
+                    launch(stream_of_captures)
             self._captured = captured[0]
         self.device.replay(self._captured, stream)
+
+    def _marked(self, stream: Stream, mark: Mark) -> None:
+        for row, _, launch in self.each():
+            before = self.device.record(stream)
+            launch(stream)
+            mark(row, before, self.device.record(stream))
 
     def _packed(self, ready: Ready) -> Launch:
         if ready.launch is not None:
@@ -199,6 +232,13 @@ class Runtime(Executable):
         kernel = ready.step.launch.kernel
         sizes = kernel.grid, kernel.block, kernel.shared
         return self.device.prepare(ready.function, *sizes, ready.arguments)
+
+
+def _is_there(value: Any, shape: Shape) -> bool:
+    if not isinstance(value, DeviceArray):
+        return False
+    found = value.shape
+    return found.type is shape.type and found.lens == shape.lens and found.standard
 
 
 def _like(type: Any, lens: Sequence[int]) -> Array:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
+from workbench.compat.aitemplate.element_types import numpy_name
 from workbench.compat.aitemplate.frontend import IntVar, Tensor, lower
-from workbench.compat.aitemplate.frontend.element_types import numpy_name
 
 
 def given(array: Any, name: str, dims: dict[int, IntVar] | None = None) -> Tensor:

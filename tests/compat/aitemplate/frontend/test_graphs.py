@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.compat.aitemplate.frontend.graphs import given, output, run
+from workbench.compat.aitemplate import AITData
 from workbench.compat.aitemplate.frontend import (
     REFERENCE,
     AITDebugSettings,
@@ -213,7 +214,8 @@ def test_constants_are_bound_by_data_or_when_compiled(data: Any):
     total = ops.elementwise(ADD)(ops.elementwise(ADD)(bound, late), zeros)
     y = output(ops.elementwise(ADD)(ops.elementwise(ADD)(total, x()), free))
     made = lower(y, {"late": X + 1, "absent": X})
-    assert sorted(made.bound) == ["bound", "constant_0", "late"]
+    assert sorted(made.bound) == ["bound", "late"]
+    assert "constant_0" not in made.program.parameters  # its data never changes
     assert made.internal == ["constant_0"]
     assert made.unbound == ["free"]
     np.testing.assert_array_equal(made.bound["bound"], X)
@@ -230,6 +232,18 @@ def test_data_of_another_type_or_size_is_refused():
             Tensor([2, 3])._bind_data(data)
     with pytest.raises(ValueError, match="at least 12 bytes"):
         Tensor([2, 3])._bind_data(HostConstantTensorData(b"\0" * 10))
+
+
+@pytest.mark.parametrize("target", ["gpu", "cpu"])
+def test_a_null_output_has_room_for_nothing(target: str):
+    rows = Tensor([IntVar([0, 4], "rows"), 3], "rows", dtype="float32", is_input=True)
+    y = output(ops.elementwise(ADD)(rows, rows))
+    null = AITData(0, [4, 3], "float32")
+    with compile_model(y, target, "", "null") as model:
+        found = model.run([AITData(0, [0, 3], "float32")], [null])
+        assert found == {"y": AITData(0, [0, 3], "float32")}
+        with pytest.raises(RuntimeError, match=r"output 0 is given as \[0\], and its value has"):
+            model.run([model.numpy_to_ait_data(np.ones((2, 3), np.float32))], [null])
 
 
 def test_a_range_from_zero_runs_without_elements():

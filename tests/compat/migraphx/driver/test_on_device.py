@@ -61,11 +61,10 @@ def test_the_device_agrees_with_the_reference(model: Path, call: Call, flags: li
         assert "MIGraphX verification passed successfully." in found.out
 
 
-def test_exhaustive_tuning_has_no_effect_and_says_so(model: Path, call: Call):
-    assert (
-        "--exhaustive-tune has no effect"
-        in call("compile", model, "--gpu", "--exhaustive-tune").err
-    )
+def test_exhaustive_tuning_measures_kernels(model: Path, call: Call):
+    found = call("verify", model, "--gpu", "--exhaustive-tune")
+    assert found.code == 0
+    assert "[WARNING]" not in found.err
 
 
 def test_a_compiled_file_runs_its_kernels_where_it_is_trusted(

@@ -14,7 +14,7 @@ from workbench.compat.aitemplate.frontend.graph import (
     name_graph,
     toposort,
 )
-from workbench.compat.aitemplate.frontend.lowering import Lowering
+from workbench.compat.aitemplate.frontend.lowering import Lowering, internal_data
 from workbench.compat.aitemplate.frontend.targets import workbench_name
 from workbench.compat.aitemplate.frontend.tensor import Tensor
 from workbench.compat.aitemplate.model import Model
@@ -74,7 +74,7 @@ class Lowered:
     unbound: list[str] = field(default_factory=list[str])
     """Constants that are set before the first run."""
     internal: list[str] = field(default_factory=list[str])
-    """Bound constants that are not the user's."""
+    """Constants that are not the user's: literals of the program."""
 
 
 def lower(
@@ -101,13 +101,14 @@ def lower(
     made = Lowered(Lowering(graph, name).of(outputs), graph, [str(t.name) for t in outputs])
     for t in (t for t in graph if t.source is None and not t.is_input):
         t._attrs["is_param"] = True  # pyright: ignore[reportPrivateUsage]
+        if internal_data(t) is not None:
+            made.internal.append(str(t.name))
+            continue
         if t.data is None:
             made.unbound.append(str(t.name))
             continue
         lens = [n.upper_bound() for n in t.shape()]
         made.bound[str(t.name)] = t.data.array.reshape(lens)
-        if t._attrs["is_internal_constant"]:  # pyright: ignore[reportPrivateUsage]
-            made.internal.append(str(t.name))
     return made
 
 

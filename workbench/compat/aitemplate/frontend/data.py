@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from workbench.compat.aitemplate.frontend.element_types import normalized, numpy_name, type_of
+from workbench.compat.aitemplate.element_types import normalized, numpy_name, type_of
 from workbench.compiler.ir.dtypes import Array
 
 

@@ -7,10 +7,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from workbench.compat.aitemplate import element_types
 from workbench.compat.aitemplate.frontend import (
     compiling,
     data,
-    element_types,
     graph,
     lengths,
     ops,

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compat.aitemplate.frontend.element_types import type_of
+from workbench.compat.aitemplate.element_types import type_of
 from workbench.compat.aitemplate.frontend.graph import operators
 from workbench.compat.aitemplate.frontend.lengths import IntVar
 from workbench.compat.aitemplate.frontend.operator import Lengths, Operator, results
 from workbench.compat.aitemplate.frontend.tensor import Tensor
 from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.expressions.location import sourced
 from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.program import Program
+
+
+def internal_data(tensor: Tensor) -> Array | None:
+    """The data of a constant that is not the user's; None for other tensors."""
+    if not tensor._attrs["is_internal_constant"] or tensor.data is None:  # pyright: ignore[reportPrivateUsage]
+        return None
+    return tensor.data.array.reshape([n.upper_bound() for n in tensor.shape()])
 
 
 class Lowering:
@@ -28,7 +36,13 @@ class Lowering:
         self._values: dict[int, Value] = {}
         given = [t for t in graph if t.source is None]
         for tensor in (t for wanted in (True, False) for t in given if t.is_input is wanted):
-            self._values[id(tensor)] = self._parameter(tensor)
+            self._values[id(tensor)] = self._given(tensor)
+
+    def _given(self, tensor: Tensor) -> Value:
+        """A parameter; for a constant that is not the user's, and never changes, its data."""
+        if (data := internal_data(tensor)) is not None:
+            return self.builder.constant(data)
+        return self._parameter(tensor)
 
     def _parameter(self, tensor: Tensor) -> Value:
         dims = [n.lower_bound() if n.is_fixed else n.dim for n in tensor.shape()]
@@ -52,13 +66,9 @@ class Lowering:
 
     def _append(self, op: Operator) -> None:
         at = Lengths(self.builder, lambda n: n.lower_bound() if n.is_fixed else None, self._length)
-        names = ()
-        if op.location is not None:
-            node = op.location.node
-            self.program.source_nodes.setdefault(node.name, node)
-            names = (node.name,)
+        node = None if op.location is None else op.location.node
         values = [self._values[id(t)] for t in op.inputs]
-        with self.program.source(*names):
+        with sourced(self.program, node):
             try:
                 found = results(op.meaning(at, *values))
             except WorkbenchError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.compat.aitemplate.frontend.element_types import name_of, type_of
+from workbench.compat.aitemplate.element_types import name_of, type_of
 from workbench.compat.aitemplate.frontend.lengths import IntImm, IntVar, Point, points
-from workbench.compat.aitemplate.frontend.location import Location, caller
-from workbench.compat.aitemplate.frontend.tensor import Tensor
+from workbench.compat.aitemplate.frontend.tensor import OWN, Tensor
 from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.expressions.location import Location, location_outside
 from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.dtypes import DType
@@ -99,7 +99,7 @@ class Operator:
         Raises:
             ValueError: It was called before, an input is not a tensor, or the meaning refuses the inputs.
         """
-        self.location = caller()
+        self.location = location_outside(OWN)
         if self._attrs["outputs"]:
             raise self.fail("was called before; make an operation for each call")
         for k, given in enumerate(inputs):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.compat.aitemplate.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.data import ConstantData, HostConstantTensorData
-from workbench.compat.aitemplate.frontend.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.lengths import IntVar, Point, as_length
-from workbench.compat.aitemplate.frontend.location import Location, caller
+from workbench.compiler.expressions.location import Location, location_outside
 
 if TYPE_CHECKING:
     from workbench.compat.aitemplate.frontend.operator import Operator
+
+OWN = str(Path(__file__).parents[1])
+"""The folder whose lines are not the user's."""
 
 
 class Tensor:
@@ -82,7 +86,7 @@ class Tensor:
         }
         self.output = 0
         """The number of this result among those of its operation."""
-        self.location: Location | None = caller()
+        self.location: Location | None = location_outside(OWN)
         if value is not None:
             self._bind_value(value)
 

@@ -293,7 +293,7 @@ def _other(
         from workbench.compat.migraphx.driver import files  # noqa: PLC0415
 
         found, kept = files.read_binary(options.compiled_model)
-        return build_of(found, kept.kernels if options.trusted_kernels else ())
+        return build_of(found, kept.trusted(options.trusted_kernels))
     narrow = [name for name in asked_precisions(options) if name not in {"fp16", "bf16"}]
     if not narrow:
         return None

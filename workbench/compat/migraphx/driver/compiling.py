@@ -16,6 +16,7 @@ from workbench.compiler.files.mxr.kernels import Compiled
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pipeline
+from workbench.compiler.report.tuning import ALL
 from workbench.numerics.verify.generate import driver_inputs, generate, std_hash
 
 PRECISIONS = {
@@ -67,12 +68,14 @@ def compiled(loaded: Loaded, options: argparse.Namespace, messages: Messages) ->
         messages.info("The program is already compiled, skipping compilation ...")
         if asked_precisions(options):
             messages.warn("Quantization options are ignored as the program is already compiled.")
-        kernels = loaded.compiled.kernels if options.trusted_kernels else ()
         if loaded.compiled.kernels and not options.trusted_kernels:
             messages.info(
                 "The file's kernels are not run without --trusted-kernels: they are compiled."
             )
-        return Made(build_of(program, kernels), loaded.compiled.offload_copy)
+        return Made(
+            build_of(program, loaded.compiled.trusted(options.trusted_kernels)),
+            loaded.compiled.offload_copy,
+        )
     target = target_of(options, messages)
     _say_what_does_nothing(options, target, messages)
     quantized = quantize(program, options, messages)
@@ -87,6 +90,8 @@ def build(
     """The build of a program with its kernels compiled, without a recording."""
     passes = passes_of(program, options, target, offload_copy)
     made = compile(program, target.name, passes=passes, record=False)
+    if options.exhaustive_tune and target.takes_device:
+        made.tune(most=ALL)
     made.runner.ready()
     return made
 
@@ -120,8 +125,6 @@ def _quantized(program: Program, name: str, options: argparse.Namespace) -> Prog
 
 def _say_what_does_nothing(options: argparse.Namespace, target: Target, messages: Messages) -> None:
     if target.takes_device:
-        if options.exhaustive_tune:
-            messages.warn("--exhaustive-tune has no effect: kernels are not tuned yet")
         return
     if options.exhaustive_tune:
         messages.warn("--exhaustive-tune: there are no kernels to choose from on the host")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
+from workbench.compiler.expressions.location import Location, location_outside
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from workbench.compat.popart.ir.graph import Graph
-    from workbench.compat.popart.ir.op import Location, Op
+    from workbench.compat.popart.ir.op import Op
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,7 +96,7 @@ class Context:
     @property
     def location(self) -> Location | None:
         """The user's line that makes an operation."""
-        return self.calls[0][1] if self.calls else users_line(self.frame_offset)
+        return self.calls[0][1] if self.calls else location_outside(_OWN, self.frame_offset)
 
     def push(self, graph: Graph) -> None:
         """Enter a graph.
@@ -256,24 +254,10 @@ def _marked(function: Callable[P, R], name: str) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if _CURRENT.calls:
             return function(*args, **kwargs)
-        _CURRENT.calls.append((name, users_line(_CURRENT.frame_offset)))
+        _CURRENT.calls.append((name, location_outside(_OWN, _CURRENT.frame_offset)))
         try:
             return function(*args, **kwargs)
         finally:
             _CURRENT.calls.pop()
 
     return call
-
-
-def users_line(offset: int = 0) -> Location | None:
-    """The innermost line outside of this package, or of a caller that many frames further out."""
-    from workbench.compat.popart.ir.op import Location  # noqa: PLC0415 - operations use the context
-
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame = frame.f_back
-    while frame is not None and offset > 0:
-        frame, offset = frame.f_back, offset - 1
-    if frame is None:
-        return None
-    return Location(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from workbench.compat.popart.ir.context import get_current_context
 
 if TYPE_CHECKING:
-    from workbench.compat.popart.ir.op import Location, Op
+    from workbench.compat.popart.ir.op import Op
     from workbench.compat.popart.ir.tensors import Tensor
+    from workbench.compiler.expressions.location import Location
 
 
 class Collected:

@@ -57,7 +57,10 @@ class dtype:  # noqa: N801 - PopART's name
             return float32
         found = _numpy_of(given if isinstance(given, type) else getattr(given, "dtype", given))
         if found is None or found.name not in _NAMES:
-            raise ValueError(f"There is not a `popart.ir.dtypes.dtype` for {given!r}.")
+            raise ValueError(
+                "There is not a `popart.ir.dtype` that is compatible with value: "
+                f"{given}, type: {type(given)}."
+            )
         return _NAMES[found.name]
 
     def as_numpy(self) -> Any:

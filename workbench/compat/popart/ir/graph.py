@@ -15,6 +15,8 @@ from workbench.compat.popart.ir.op import Op, Spec
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable, made_tensor
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from workbench.compat.popart.ir.ir import Ir
     from workbench.compiler.ir.module import Module
 
@@ -141,6 +143,12 @@ class Graph:
         from workbench.compat.popart.lowering.schedule import scheduled  # noqa: PLC0415 - it reads graphs
 
         return scheduled(self)
+
+    def table(self) -> DataFrame:
+        """A row for each operation: type, tensors, IPU, pipeline stage, tiles, order and the user's line."""
+        from workbench.compat.popart.dumps.table import table_of  # noqa: PLC0415 - it reads graphs
+
+        return table_of(self)
 
     @property
     def called_graphs(self) -> tuple[Graph, ...]:

@@ -53,3 +53,15 @@ class LowLevelIr:
 
     def setPatterns(self, patterns: Any) -> None:
         """Do nothing: the target's passes take the place of patterns."""
+
+    def applyPreAliasPatterns(self, graph: Graph) -> None:
+        """Do nothing: the target's passes take the place of patterns."""
+
+    def applyInplacePattern(self, graph: Graph) -> None:
+        """Do nothing: the target's plan of memory reuses buffers."""
+
+    def removeIsolatedGraphs(self) -> None:
+        """Do nothing: graphs that nothing calls are not in the program."""
+
+    def removeIsolatedTensors(self, retainUsedIOTensors: bool = False) -> None:  # noqa: N803
+        """Do nothing: the target's passes remove what nothing uses."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,9 +11,9 @@ from workbench.compat.popart.ir.context import get_current_context
 from workbench.compat.popart.ir.dtypes import dtype
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.expressions.location import Location
 from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
-from workbench.compiler.ir.instruction import SourceNode
 from workbench.compiler.ir.program import Program
 
 if TYPE_CHECKING:
@@ -27,24 +26,6 @@ Meaning: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
 If an operation has no inputs, its meaning takes the builder instead.
 """
 Spec: TypeAlias = "tuple[tuple[int, ...], dtype]"
-_SHOWN = 80
-
-
-@dataclass(frozen=True)
-class Location:
-    """A line of the user's Python."""
-
-    file: str
-    function: str
-    line: int
-
-    @property
-    def node(self) -> SourceNode:
-        """The line as a node of the model, for lineage."""
-        text = linecache.getline(self.file, self.line).strip()
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-        name = f"line {self.line}: {shown}" if shown else f"line {self.line}"
-        return SourceNode(name, "python", attributes=f"{self.file}:{self.line}")
 
 
 @dataclass(frozen=True)

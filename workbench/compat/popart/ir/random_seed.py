@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-_HALF = 1 << 32
+MAX_UINT32 = 2**32 - 1
+MAX_UINT64 = 2**64 - 1
+_HALF = MAX_UINT32 + 1
 
 
 def uint64_to_two_uint32(n: int) -> tuple[int, int]:
@@ -15,7 +17,7 @@ def uint64_to_two_uint32(n: int) -> tuple[int, int]:
     Raises:
         ValueError: The number is negative or has more than 64 bits.
     """
-    if not 0 <= int(n) < _HALF * _HALF:
+    if not 0 <= int(n) <= MAX_UINT64:
         raise ValueError(f"Value {n} is outside the range of uint64.")
     return divmod(int(n), _HALF)
 
@@ -27,7 +29,7 @@ def two_uint32_to_uint64(a: int, b: int) -> int:
         ValueError: A half is negative or has more than 32 bits.
     """
     for half in (a, b):
-        if not 0 <= int(half) < _HALF:
+        if not 0 <= int(half) <= MAX_UINT32:
             raise ValueError(f"Value {half} is outside the range of uint32.")
     return int(a) * _HALF + int(b)
 
@@ -54,7 +56,7 @@ def create_seeds(
     """
     count = batches_per_step * gradient_accumulation_factor * replicas
     drawn = np.random.default_rng(seed + offset).integers(
-        0, 2**64 - 1, count, np.uint64, endpoint=True
+        0, MAX_UINT64, count, np.uint64, endpoint=True
     )
     halves = np.array([uint64_to_two_uint32(int(n)) for n in drawn], np.uint32)
     lens = (batches_per_step, gradient_accumulation_factor, replicas, 2)

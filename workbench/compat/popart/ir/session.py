@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ class Device:
 
     def detach(self) -> None:
         """Do nothing: a target of the workbench is not held."""
+
+    def __enter__(self) -> Device:
+        """The device itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Detach."""
+        self.detach()
 
     def __repr__(self) -> str:
         """The description, the number of IPUs and the target."""
@@ -148,13 +157,16 @@ class Session:
         """
         given = self._validate_run_inputs(inputs or {})
         self._validate_run_outputs(outputs)
+        printed: list[tuple[tuple[int, ...], str, Any]] = []
         for bound, value in self._state.run(
             {s.tensor_id(): self._rows(s, a) for s, a in given.items()}
         ):
             if isinstance(bound, Printed):
-                print(f"{bound.title}: {value}")  # noqa: T201 - PopART's print_tensor
+                printed += bound.values(value)
             elif isinstance(bound, DeviceToHostStream):
                 np.copyto(outputs[bound], value.reshape(outputs[bound].shape))
+        for _, title, value in sorted(printed, key=itemgetter(0)):
+            print(f"{title}: {value}")  # noqa: T201 - PopART's print_tensor
         for variable in self._ir.main_graph().get_variables():
             held = variable.remote[0] if variable.remote is not None else variable
             variable.in_sync = variable.in_sync and not self._state.changes(held)

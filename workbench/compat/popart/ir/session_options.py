@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+
+from workbench.knobs import knobs
+
+
+class VirtualGraphMode(Enum):
+    """The way in which operations are placed on IPUs; programs in ``popart.ir`` place them by hand."""
+
+    Off = 0
+    Manual = 1
+    Auto = 2
+    ExecutionPhases = 3
 
 
 @dataclass
@@ -27,7 +39,7 @@ class SessionOptions:
     """The number of replicas."""
     accumulationFactor: int = 1  # noqa: N815 - PopART's name
     """The number of batches that share an update; it multiplies the rows of streams."""
-    virtualGraphMode: str = "Manual"  # noqa: N815 - PopART's name
+    virtualGraphMode: VirtualGraphMode = VirtualGraphMode.Manual  # noqa: N815 - PopART's name
     """Operations are placed on IPUs by hand."""
     useHostCopyOps: bool = True  # noqa: N815 - PopART's name
     """Streams are read and written by operations."""
@@ -39,3 +51,9 @@ class SessionOptions:
     """Recomputed operations are operations."""
     enableInplaceAmbiguityChecking: bool = True  # noqa: N815 - PopART's name
     """Updates in place whose order nothing fixes are refused."""
+    enableEngineCaching: bool = field(  # noqa: N815 - PopART's name
+        default_factory=lambda: bool(knobs.popart_cache_dir)
+    )
+    """Compiled models are kept in a folder; the workbench keeps them in a folder of its own."""
+    cachePath: str = field(default_factory=lambda: knobs.popart_cache_dir)  # noqa: N815 - PopART's name
+    """The folder of compiled models."""

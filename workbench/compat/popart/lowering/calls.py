@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,7 +12,7 @@ from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compat.popart.lowering.effects import Effects, Uses, uses_of
 from workbench.compat.popart.lowering.lines import LineBuilder
-from workbench.compat.popart.lowering.lowered import parameter_name
+from workbench.compat.popart.lowering.lowered import Printed, parameter_name
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.module import Module
 
@@ -43,8 +42,8 @@ class Callee:
 
     module: Module
     uses: Uses
-    titles: tuple[str, ...]
-    """The titles of values to print."""
+    printed: tuple[Printed, ...]
+    """The values to print."""
 
 
 @dataclass
@@ -100,7 +99,8 @@ def _bound(op: Op, callee: Callee, lane: Lane, results: Iterator[Value]) -> Bind
     lane.effects.done.update(callee.uses.transfers)
     outputs = [next(results) for _ in op.outputs]
     modified = [next(results) for _ in op.modifies]
-    lane.effects.printed += [(title, next(results)) for title in callee.titles]
+    first = lane.effects.next_printed
+    lane.effects.printed += [(p.in_call(first), next(results)) for p in callee.printed]
     return Binding(outputs, modified)
 
 
@@ -127,7 +127,7 @@ def _callee(frame: Frame, op: Op) -> Callee:
         results += [value for _, value in lane.effects.printed]
     if results:
         builder.end(results)
-    return Callee(builder.module, uses, tuple(t for t, _ in inner.lanes[0].effects.printed))
+    return Callee(builder.module, uses, tuple(p for p, _ in inner.lanes[0].effects.printed))
 
 
 def _inner(frame: Frame, builder: LineBuilder, graph: Graph, uses: Uses) -> Frame:
@@ -175,7 +175,7 @@ def repeated(frame: Frame, op: Op) -> list[Binding]:
     for lane in frame.lanes:
         carried += [lane.effects.contents[p] for p in uses.places]
         carried += _inputs(op, lane).values()
-    module = _body(frame, op, uses)
+    module, printed = _body(frame, op, uses)
     limits = [builder.constant(count, "int64"), builder.constant(True, "bool")]
     found = builder.calling("loop", [*limits, *carried], module, max_iterations=count)
     results = iter(found[len(starts) :])
@@ -187,6 +187,9 @@ def repeated(frame: Frame, op: Op) -> list[Binding]:
             lane.effects.done[stream] += per_iteration * count
         values = [next(results) for _ in op.inputs]
         bindings.append(Binding(values[: len(op.outputs)], [values[k] for k in op.modifies]))
+    for lane in frame.lanes:
+        first = lane.effects.next_printed
+        lane.effects.printed += [(p.in_loop(first), next(results)) for p in printed]
     return bindings
 
 
@@ -204,8 +207,11 @@ def _unrolled(frame: Frame, op: Op) -> list[Binding]:
     return [Binding(b.outputs, [given[k] for k in op.modifies]) for given, b in pairs]
 
 
-def _body(frame: Frame, op: Op, uses: Uses) -> Module:
-    """A module of one iteration: from the values that it begins with to those that it ends with."""
+def _body(frame: Frame, op: Op, uses: Uses) -> tuple[Module, list[Printed]]:
+    """A module of one iteration, from the values that it begins with to those that it ends with.
+
+    Its last results are the values that each replica prints.
+    """
     graph = op.called_graphs[0]
     builder = LineBuilder(_new_module(frame, graph))
     iteration = builder.input("iteration", (), "int64")
@@ -220,11 +226,9 @@ def _body(frame: Frame, op: Op, uses: Uses) -> Module:
     for lane, inputs in zip(inner.lanes, before, strict=True):
         results += [lane.effects.contents[place] for place in uses.places]
         results += _next(op, lane, inputs)
-        if lane.effects.printed:
-            titles = ", ".join(title for title, _ in lane.effects.printed)
-            warnings.warn(f"print_tensor in a loop prints nothing: {titles}", stacklevel=2)
+    results += [value for lane in inner.lanes for _, value in lane.effects.printed]
     builder.end(results)
-    return builder.module
+    return builder.module, [p for p, _ in inner.lanes[0].effects.printed]
 
 
 def _next(op: Op, lane: Lane, before: Sequence[Value]) -> list[Value]:

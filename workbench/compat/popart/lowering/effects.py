@@ -10,6 +10,7 @@ from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
+from workbench.compat.popart.lowering.lowered import Printed
 from workbench.compiler.expressions.value import Value
 
 Place: TypeAlias = Stream | RemoteBuffer
@@ -73,8 +74,13 @@ class Effects:
     """The number of the row at which a body begins, where only a run knows it."""
     done: Counter[Stream] = field(default_factory=Counter[Stream])
     """The number of rows that were transferred since."""
-    printed: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
-    """Titles and values to print."""
+    printed: list[tuple[Printed, Value]] = field(default_factory=list[tuple[Printed, Value]])
+    """Values to print, in order."""
+
+    @property
+    def next_printed(self) -> int:
+        """The number of the next value to print."""
+        return self.printed[-1][0].place[0] + 1 if self.printed else 0
 
     def next_row(self, stream: Stream) -> int | Value:
         """Take the number of the next row of a stream."""

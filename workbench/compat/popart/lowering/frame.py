@@ -13,6 +13,7 @@ from workbench.compat.popart.lowering.calls import Binding, Callees, called, rep
 from workbench.compat.popart.lowering.collectives import exchanged
 from workbench.compat.popart.lowering.effects import Effects, index_of, row_of, with_row
 from workbench.compat.popart.lowering.lines import LineBuilder
+from workbench.compat.popart.lowering.lowered import Printed
 from workbench.compat.popart.lowering.memory import Memory
 from workbench.compiler.expressions.value import Value
 
@@ -157,7 +158,8 @@ def _remote_stored(lane: Lane, op: Op) -> None:
 def _printed(lane: Lane, op: Op) -> None:
     _computed(lane, op)
     if op.attributes["print_self"]:
-        lane.effects.printed.append((op.attributes["title"], lane.read(op.outputs[0])))
+        printed = Printed(op.attributes["title"], (lane.effects.next_printed,))
+        lane.effects.printed.append((printed, lane.read(op.outputs[0])))
 
 
 # By all replicas together

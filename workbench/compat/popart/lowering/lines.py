@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.compat.popart.ir.op import Op
+from workbench.compiler.expressions.location import sourced
 from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.instruction import Instruction, SourceNode
@@ -35,11 +36,7 @@ class LineBuilder(ModuleBuilder):
         self, name: str, inputs: Sequence[Value], module: Any, **attributes: Any
     ) -> list[Value]:
         """Append an operation that runs a module; the elements of its tuple of results."""
-        program, names = self.module.program, ()
-        if self._line is not None:
-            program.source_nodes.setdefault(self._line.name, self._line)
-            names = (self._line.name,)
-        with program.source(*names):
+        with sourced(self.module.program, self._line):
             given = [v.instruction for v in inputs]
             made = self.module.add(name, *given, modules=[module], **attributes)
             count = len(made.shape.subs or ())
@@ -48,16 +45,15 @@ class LineBuilder(ModuleBuilder):
     def _made(
         self, name: str, operands: Sequence[Operand], attributes: dict[str, Any]
     ) -> list[Instruction]:
-        program, names = self.module.program, ()
-        if self._line is not None:
-            program.source_nodes.setdefault(self._line.name, self._line)
-            names = (self._line.name,)
-        with program.source(*names):
+        with sourced(self.module.program, self._line):
             return super()._made(name, operands, attributes)
 
 
 def _node(op: Op) -> SourceNode | None:
-    """The line that made an operation, with its placement where that is not the usual one."""
+    """The line that made an operation, with its placement where that is not the usual one.
+
+    The placement is the scope, so that views draw a block for it, and queries find it.
+    """
     if op.location is None:
         return None
     parts = [
@@ -65,6 +61,7 @@ def _node(op: Op) -> SourceNode | None:
         f"stage {op.pipeline_stage}" if op.pipeline_stage is not None else "",
         "io tiles" if op.tile_set == "io" else "",
     ]
-    placed = ", ".join(filter(None, parts))
-    node = op.location.node
-    return replace(node, name=f"{node.name} [{placed}]") if placed else node
+    placed, node = tuple(filter(None, parts)), op.location.node
+    if not placed:
+        return node
+    return replace(node, name=f"{node.name} [{', '.join(placed)}]", scope=placed)

@@ -60,8 +60,8 @@ class _Lowering:
             now = [lane.effects.contents[place] for lane in lanes]
             self._return(place, self._stacked(now, axis), results)
         for lane in lanes:
-            for title, value in lane.effects.printed:
-                self._return(Printed(title), value, results)
+            for printed, value in lane.effects.printed:
+                self._return(printed, value, results)
         self.builder.end(results or self._unused(lanes[0]))
         self._name_results()
         self.found.modules[self.graph] = self.found.program.main

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.files.mxr.json_form import read_json, write_json
-from workbench.compiler.files.mxr.kernels import Compiled, compiled_of, with_compiled
+from workbench.compiler.files.mxr.kernels import NOTHING, Compiled, compiled_of, with_compiled
 from workbench.compiler.files.mxr.msgpack_form import read_msgpack, write_msgpack
 from workbench.compiler.files.mxr.reading import from_value
 from workbench.compiler.files.mxr.writing import to_value
@@ -19,7 +19,6 @@ SUFFIXES = {".mxr": "msgpack", ".json": "json"}
 
 _NO_PROGRAM = "; this is not the start of a saved program; read a model with parse_onnx or parse_tf"
 
-_NOTHING = Compiled()
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ _WRITE: dict[str, Callable[[Any], bytes]] = {"msgpack": write_msgpack, "json": _
 _READ: dict[str, Callable[[Any], Any]] = {"msgpack": read_msgpack, "json": read_json}
 
 
-def save_buffer(program: Program, format: str = "msgpack", compiled: Compiled = _NOTHING) -> bytes:
+def save_buffer(program: Program, format: str = "msgpack", compiled: Compiled = NOTHING) -> bytes:
     """A program as the bytes of a file.
 
     Args:
@@ -91,7 +90,7 @@ def _begins_map(data: bytes | bytearray | memoryview) -> bool:
 
 
 def save(
-    program: Program, path: str | Path, format: str = "msgpack", compiled: Compiled = _NOTHING
+    program: Program, path: str | Path, format: str = "msgpack", compiled: Compiled = NOTHING
 ) -> None:
     """Write a program to a file; an existing file is replaced once the new one is complete.
 

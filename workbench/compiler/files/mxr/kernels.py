@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
 from workbench.compiler.errors import ModelError
@@ -33,14 +33,25 @@ class Compiled:
     kernels: tuple[SavedKernel, ...] = ()
     offload_copy: bool = True
     """Whether a run copies inputs to the device and results from it."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """The variants of kernels that were chosen by measuring, after their problems."""
+
+    def trusted(self, kernels: bool) -> Compiled:
+        """This, without its kernels if their author is not trusted."""
+        return self if kernels else replace(self, kernels=())
+
+
+NOTHING = Compiled()
 
 
 def with_compiled(value: dict[str, Any], compiled: Compiled) -> dict[str, Any]:
     """A program's value with its compiled part, placed where MIGraphX's reader ignores it."""
-    if compiled == Compiled():
+    if compiled == NOTHING:
         return value
     kernels = [asdict(k) for k in compiled.kernels]
-    found = {"offload_copy": compiled.offload_copy, "kernels": kernels}
+    found: dict[str, Any] = {"offload_copy": compiled.offload_copy, "kernels": kernels}
+    if compiled.choices:
+        found["choices"] = dict(compiled.choices)
     return value | {EXTRA: {**value.get(EXTRA, {}), _KEY: found}}
 
 
@@ -52,13 +63,21 @@ def compiled_of(value: Any) -> Compiled:
     """
     extra: Any = value.get(EXTRA) or {}
     if _KEY not in extra:
-        return Compiled()
+        return NOTHING
     found = expect(extra[_KEY], dict, _KEY)
     kernels = expect(found.get("kernels") or [], list, "kernels")
     return Compiled(
         tuple(_kernel(k) for k in cast("list[Any]", kernels)),
         expect(found.get("offload_copy", True), bool, "offload_copy"),
+        _choices(expect(found.get("choices") or {}, dict, "choices")),
     )
+
+
+def _choices(value: dict[Any, Any]) -> tuple[tuple[str, str], ...]:
+    for pair in value.items():
+        for text in pair:
+            expect(text, str, "choices")
+    return tuple(value.items())
 
 
 def _kernel(value: Any) -> SavedKernel:

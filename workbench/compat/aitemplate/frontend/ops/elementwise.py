@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.compat.aitemplate.frontend.element_types import normalized, type_of
+from workbench.compat.aitemplate.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.operator import Lengths, Operator
 from workbench.compat.aitemplate.frontend.ops.func_enum import MEANINGS, FuncEnum
 from workbench.compat.aitemplate.frontend.tensor import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from workbench.compat.aitemplate.frontend.element_types import normalized, type_of
+from workbench.compat.aitemplate.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.lengths import IntVar, as_length
 from workbench.compat.aitemplate.frontend.operator import Lengths, Operator
 from workbench.compat.aitemplate.frontend.ops.ranged import reshaped

@@ -46,17 +46,17 @@ def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
     Raises:
         ValueError: They are not.
     """
-    made = [(n, t, t.producer) for n, t in tensors.items() if t.producer is not None]
-    for (a, s, first), (b, t, other) in pairwise(made):
-        ipus = first.ipu_of(s.producer_index), other.ipu_of(t.producer_index)
-        if ipus[0] != ipus[1] and None not in ipus:
+    made = [(n, t.producer, t.producer_index) for n, t in tensors.items() if t.producer is not None]
+    ipus = ((n, op.ipu_of(k)) for n, op, k in made)
+    _check_equal("IPUs", [(n, ipu) for n, ipu in ipus if ipu is not None])
+    _check_equal("tile sets", [(n, op.tile_set) for n, op, _ in made])
+
+
+def _check_equal(what: str, places: Sequence[tuple[str, object]]) -> None:
+    for (a, one), (b, other) in pairwise(places):
+        if one != other:
             raise ValueError(
-                f"The input tensors `{a}` and `{b}` are located on different IPUs: {ipus[0]} != {ipus[1]}"
-            )
-        if first.tile_set != other.tile_set:
-            raise ValueError(
-                f"The input tensors `{a}` and `{b}` are located on different tile sets: "
-                f"{first.tile_set} != {other.tile_set}"
+                f"The input tensors `{a}` and `{b}` are located on different {what}: {one} != {other}"
             )
 
 

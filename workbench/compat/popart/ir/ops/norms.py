@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.popart.ir.context import api
+from workbench.compat.popart.ir.dtypes import float32
+from workbench.compat.popart.ir.factories import constant
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.tensors import Tensor
@@ -77,20 +79,20 @@ def nll_loss_with_softmax_grad(
     Args:
         probs: Probabilities, the results of a softmax along the last axis.
         labels: The number of the right class for each of them.
-        loss_grad: The gradient of the loss.
+        loss_grad: The gradient of the loss; a number becomes a constant.
         reduction: The mean or the sum over all labels, or a loss for each.
         ignore_index: Labels of this number have neither loss nor gradient, and do not count for the mean.
 
     Returns:
         The loss, and the gradient of the softmax's input.
     """
-    scale = {"loss_grad": loss_grad} if isinstance(loss_grad, Tensor) else {}
-    check(probs=probs, labels=labels, **scale)
+    scale = loss_grad if isinstance(loss_grad, Tensor) else constant(loss_grad, float32)
+    check(probs=probs, labels=labels, loss_grad=scale)
     if labels.shape != probs.shape[:-1]:
         raise ValueError(f"labels are {labels!r}; expected the shape {probs.shape[:-1]}")
     classes, count = probs.shape[-1], prod(labels.shape)
 
-    def meaning(p: Value, given: Value, *factor: Value) -> tuple[Value, ...]:
+    def meaning(p: Value, given: Value, factor: Value) -> tuple[Value, ...]:
         target = given.astype("int64").apply("unsqueeze", axes=(given.ndim,))
         is_label = (target == np.arange(classes)).astype(p.dtype)
         kept = _kept(target, p, ignore_index)
@@ -102,14 +104,12 @@ def nll_loss_with_softmax_grad(
         gradient = (p - is_label) * kept * share
         flat = loss.apply("squeeze", axes=(-1,))
         total = flat if reduction is ReductionType.NoReduction else flat.sum() * share
-        return total.astype(p.dtype), (gradient * _factor(factor, loss_grad, p)).astype(p.dtype)
+        return total.astype(p.dtype), (gradient * _factor(factor, p)).astype(p.dtype)
 
     names = ["loss", "dx"]
     attributes: dict[str, Any] = {"reduction": reduction.name, "ignore_index": ignore_index}
-    if not scale:
-        attributes["loss_grad"] = loss_grad
     made = record(
-        "NlllWithSoftmaxGradDirect", [probs, labels, *scale.values()], meaning, names=names,
+        "NlllWithSoftmaxGradDirect", [probs, labels, scale], meaning, names=names,
         attributes=attributes,
     )  # fmt: skip
     return made.outputs[0], made.outputs[1]
@@ -121,9 +121,7 @@ def _kept(target: Value, p: Value, ignored: int | None) -> Value:
     return counts.astype(p.dtype)
 
 
-def _factor(given: tuple[Value, ...], number: Any, p: Value) -> Any:
+def _factor(given: Value, p: Value) -> Value:
     """The gradient of the loss, which is one number or one for each label."""
-    if not given:
-        return float(number)
-    value = given[0].astype(p.dtype)
+    value = given.astype(p.dtype)
     return value.apply("unsqueeze", axes=(value.ndim,)) if value.ndim else value

@@ -1,0 +1,1 @@
+"""Compiled models under load: throughput, latency, and streams over time."""

@@ -1,0 +1,152 @@
+"""The search for the fastest kernels: a program is profiled with one variant of each problem at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeAlias, cast
+
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.progress import progress_bar
+from workbench.compiler.report.tuning import Problem, Tuning
+from workbench.compiler.text.printing import names
+from workbench.gpu.choices import Choices
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept
+from workbench.gpu.devices.base import Device
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.lowering.plan import KernelStep, Plan
+from workbench.gpu.run.executable import Executable
+from workbench.gpu.run.profile import profiled
+
+Seconds: TypeAlias = dict[str, dict[str, float]]
+"""The time of each variant of each problem."""
+_REPETITIONS = 5
+_NOISE = 0.03
+"""The share by which another variant has to be faster than the one that was estimated to be."""
+_MOST_KEPT = 20_000
+"""The most problems whose times are kept on disk; the oldest go."""
+
+
+def search(
+    program: Program,
+    device: Device,
+    load: Callable[[Plan], Executable],
+    inputs: Mapping[str, Any],
+    most: int,
+    progress: bool | None,
+) -> Tuning:
+    """Measure the variants of all problems of a program, those that are not known for this device.
+
+    Args:
+        program: The compiled program.
+        device: The device.
+        load: Compiles and loads a plan.
+        inputs: An array for each parameter.
+        most: The most variants of a problem.
+        progress: Show a progress bar; None shows one after the first second.
+
+    Raises:
+        OperationError: The number of variants is not positive.
+        DeviceError: A kernel failed.
+    """
+    if most < 1:
+        raise OperationError(f"most: expected at least 1 variant of each problem, found {most}")
+    first = Choices()
+    plan = lower(program, device.dialect, first)
+    offers = {problem: texts[:most] for problem, texts in first.offers.items()}
+    known = _read(device)
+    rounds = _rounds(offers, known)
+    try:
+        with progress_bar(rounds, progress, "tune") as turns:
+            for chosen in turns:
+                _measure(program, device, load, inputs, chosen, known)
+    finally:
+        if rounds:  # what was measured before an interruption, too
+            _write(device, known)
+    return _tuning(plan, offers, known, device)
+
+
+def _rounds(offers: Mapping[str, tuple[str, ...]], known: Seconds) -> list[dict[str, str]]:
+    """The variants to measure together: one that is not known of each problem that has any."""
+    left = {p: [t for t in texts if t not in known.get(p, {})] for p, texts in offers.items()}
+    count = max(map(len, left.values()), default=0)
+    return [{p: texts[k] for p, texts in left.items() if k < len(texts)} for k in range(count)]
+
+
+def _measure(
+    program: Program,
+    device: Device,
+    load: Callable[[Plan], Executable],
+    inputs: Mapping[str, Any],
+    chosen: Mapping[str, str],
+    known: Seconds,
+) -> None:
+    """Profile the program with these variants, and note what each took."""
+    plan = lower(program, device.dialect, Choices(chosen))
+    _, measured = profiled(load(plan), inputs, _REPETITIONS, progress=False)
+    took: dict[int, float] = {}
+    for row in measured.rows:
+        took[row.id] = took.get(row.id, 0.0) + median(row.seconds) / max(row.launches, 1)
+    for problem, ids in _instructions(plan).items():
+        if problem in chosen:
+            # One of equal problems may have a longer prologue; all variants have the same ones.
+            known.setdefault(problem, {})[chosen[problem]] = sum(took[i] for i in ids) / len(ids)
+
+
+def _instructions(plan: Plan) -> dict[str, list[int]]:
+    """The ids of the instructions that are each problem."""
+    found: dict[str, dict[int, None]] = {}
+    for step, _ in plan.timed:  # not those of branches, which are timed as a whole
+        if isinstance(step, KernelStep) and step.launch.problem:
+            found.setdefault(step.launch.problem, {})[step.instruction.id] = None
+    return {problem: list(ids) for problem, ids in found.items()}
+
+
+def _tuning(
+    plan: Plan, offers: Mapping[str, tuple[str, ...]], known: Seconds, device: Device
+) -> Tuning:
+    """The fastest variant of each problem; the estimated one unless another is clearly faster."""
+    called = names(plan.program)
+    problems: list[tuple[float, Problem]] = []
+    for problem, ids in _instructions(plan).items():
+        seconds = {text: known[problem][text] for text in offers[problem]}
+        first, *others = offers[problem]
+        best = min(others, key=seconds.__getitem__, default=first)
+        chosen = best if seconds[best] < seconds[first] * (1 - _NOISE) else first
+        made = Problem(problem, seconds, chosen, tuple(called[i] for i in ids))
+        problems.append((seconds[first] * len(ids), made))
+    ordered = sorted(problems, key=lambda pair: -pair[0])
+    return Tuning([problem for _, problem in ordered], device.facts.name)
+
+
+# On disk
+
+
+def _path(device: Device) -> Path | None:
+    key = hashlib.sha256(f"{device.facts}\n{device.compiler.key}".encode()).hexdigest()[:24]
+    folder = cache_folder("tuning")
+    return None if folder is None else folder / f"{key}.json"
+
+
+def _read(device: Device) -> Seconds:
+    """The times that were measured on this device before; none if they cannot be read."""
+    path = _path(device)
+    with suppress(ValueError, TypeError, AttributeError):
+        found = cast("dict[str, Any]", json.loads((path and kept(path)) or b"{}"))
+        return {
+            str(problem): {str(text): float(seconds) for text, seconds in variants.items()}
+            for problem, variants in found.items()
+        }
+    return {}
+
+
+def _write(device: Device, known: Seconds) -> None:
+    path = _path(device)
+    if path is not None:
+        last = dict(list(known.items())[-_MOST_KEPT:])
+        keep(path, json.dumps(last, indent=1).encode())
