@@ -1,5 +1,6 @@
 """Loops on a device: their kernels once, for any number of iterations, and what the host reads for them."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from workbench.gpu.report.lowered import lowered_of
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
+from workbench.gpu.run.ready import Ready, uses
 from workbench.gpu.run.runtime import Runtime
 
 Body = Callable[..., Sequence[Value]]
@@ -99,6 +101,14 @@ def rows(main: ModuleBuilder, limits: Sequence[Value], **attributes) -> list[Val
 
 
 GIVEN = {"x": X, "y": np.array([1, -2, 3], np.float32)}
+
+
+def flat_ready(executable: Executable) -> list[Ready]:
+    """All steps made ready, those of all iterations included."""
+    found = list(executable._ready)
+    for one in found:
+        found += [inner for branch in one.branches for inner in branch]
+    return found
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
@@ -185,10 +195,17 @@ def test_a_loop_in_a_loop(device: Device):
 
         return looped(main, fixed(main, 4), [x], body, max_iterations=4)
 
-    plan = check(program_of(write), device, {"x": X})
+    program = program_of(write)
+    plan = check(program, device, {"x": X})
     first, second = [s for s in loop_of(plan).body if isinstance(s, LoopStep)]
     assert (first.iterations, second.iterations) == (None, 3)
     assert not plan.is_fixed
+    runtime = Runtime(Loaded(plan, device, built([plan], device)), outside=("x",))
+    assert all(r.launch is None for r in flat_ready(runtime) if uses(r.step, runtime.outside))
+    runtime.bind({"x": DeviceArray.of(device, X)})
+    device.wait(runtime.start({}))
+    np.testing.assert_allclose(runtime.download(0), run(program, {"x": X})[0], rtol=1e-5)
+    runtime.close()
 
 
 def test_known_loops_inside_each_other_make_one_graph(device: Device):
@@ -217,6 +234,9 @@ def test_known_loops_inside_each_other_make_one_graph(device: Device):
         device.wait(runtime.start({"x": array}, outputs, graph=graph))
         for k, value in enumerate(wanted):
             np.testing.assert_allclose(outputs[k].numpy(), value, rtol=1e-6)
+    marks: list[int] = []
+    device.wait(runtime.start({"x": array}, mark=lambda row, *_: marks.append(row)))
+    assert Counter(marks) == {k: n for k, (_, n) in enumerate(plan.timed)}
     executable = Executable(plan, device, loaded.codes)
     for found, value in zip(executable.run_async({"x": array}), wanted, strict=True):
         np.testing.assert_allclose(found.numpy(), value, rtol=1e-6)
@@ -330,6 +350,14 @@ def test_the_lowering_follows_a_loop_into_its_module(build: wb.Build):
     assert {k for n, k in kinds.items() if n.startswith("body")} >= {"kernel", "parameter"}
     text = build.recording.lowered.text
     assert "loop 5 times" in text
+
+
+def test_lint_finds_loops_that_wait_for_the_host(build: wb.Build):
+    assert not build.lint(only=["host-step"])
+    program = program_of(lambda main: rows(main, asked(main), max_iterations=4))
+    (finding,) = wb.compile(program, target="gpu").lint(only=["host-step"])
+    assert "the host reads the count" in finding.reason
+    assert "give the loop a constant count" in finding.remedy
 
 
 # Places

@@ -73,6 +73,8 @@ class Preparation:
             return Ready(step, function, tuple(map(self.pointer, roots)))
         pointers = tuple(self.pointer(rename.get(r, r)) for r in roots)
         sizes = kernel.grid, kernel.block, kernel.shared
+        if any(p is None for p in pointers):  # of a parameter whose memory is not bound yet
+            return Ready(step, function, pointers)
         return Ready(step, function, pointers, self.device.prepare(function, *sizes, pointers))
 
     def _loop(self, step: LoopStep, rename: Rename) -> Ready:
