@@ -112,7 +112,7 @@ LOOPS: dict[str, tuple[str, str, Plant]] = {
     ),
     "product_one_short": (
         "small_cnn", "/Gemm_29",
-        under("small_cnn", _kernel("/Gemm_29", (r"k < (\d+); \+\+k", r"k < \1 - 1; ++k"))),
+        under("small_cnn", _kernel("/Gemm_29", (r"(k\d*) < (\d+); \+\+k", r"\1 < \2 - 1; ++k"))),
     ),
     "window_one_short": (
         "small_cnn", "/MaxPool_3",

@@ -63,6 +63,21 @@ def test_replace_moves_users_and_prunes(chain):
     assert program.find(neg.id) is None
 
 
+def test_a_module_that_a_pruned_module_calls_may_use_its_values(chain):
+    program, x, relu, _ = chain
+    outer, inner = program.create_module("outer"), program.create_module("inner")
+    given = outer.add_parameter("given", x.shape)
+    within = inner.add_parameter("within", x.shape)
+    inner.add_return(given, within)  # captured, and kept by the return alone
+    made = outer.add("call", given, modules=[inner])
+    outer.add_return(outer.add("get_tuple_elem", made, index=0))
+    called = program.main.add("call", relu, modules=[outer])
+    program.main.prune(called)
+    assert list(program.modules) == ["main"]
+    assert called not in relu.users
+    assert order(program.main) == ["@param", "relu", "neg", "@return"]
+
+
 def test_replace_by_an_input_keeps_it(chain):
     program, x, relu, neg = chain
     program.main.replace(neg, relu)

@@ -62,11 +62,14 @@ ACTIVATIONS = ("tanh", "sigmoid", "relu", "elu", "leaky_relu", "softsign")
 
 
 @st.composite
-def networks(draw) -> tuple[Program, dict]:
-    """A recurrent network with some of its operands, and those who ask for its states."""
+def networks(draw, most: int = 4, any_form: bool = False) -> tuple[Program, dict]:
+    """A recurrent network with some of its operands, and those who ask for its states.
+
+    In any form, it may be bounded, its gates coupled, and its sequences empty.
+    """
     kind = draw(st.sampled_from(sorted(GATES)))
     direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
-    steps, batch, width, hidden = draw(st.tuples(st.integers(1, 4), SMALL, SMALL, SMALL))
+    steps, batch, width, hidden = draw(st.tuples(st.integers(1, most), SMALL, SMALL, SMALL))
     count, wide = 1 + (direction == "bidirectional"), GATES[kind] * hidden
     program, inputs = Program(), {}
 
@@ -79,7 +82,10 @@ def networks(draw) -> tuple[Program, dict]:
         parameter("w", noise(count, wide, width, seed=1)),
         parameter("r", noise(count, wide, hidden, seed=2)),
     ]
-    lens = np.array(draw(st.lists(st.integers(1, steps), min_size=batch, max_size=batch)), np.int32)
+    least = 1 - any_form
+    lens = np.array(
+        draw(st.lists(st.integers(least, steps), min_size=batch, max_size=batch)), np.int32
+    )
     known = draw(st.sampled_from(["none", "equal", "differ", "unknown"]))
     lens[...] = lens[0] if known == "equal" else lens
     wanted = {
@@ -99,6 +105,9 @@ def networks(draw) -> tuple[Program, dict]:
     functions = draw(st.lists(st.sampled_from(ACTIVATIONS), max_size=3 * count))
     listed = "{" + ", ".join(functions) + "}"
     extra = f",linear_before_reset={draw(st.integers(0, 1))}" if kind == "gru" else ""
+    if any_form:
+        extra += f",clip={draw(st.sampled_from([0, 0.3]))}"
+        extra += f",input_forget={draw(st.integers(0, 1))}" if kind == "lstm" else ""
     text = f"{kind}[hidden_size={hidden},actv_func={listed},direction={direction}{extra}]"
     network = program.main.add(parse_operation(text), *operands)
     asked = ["rnn_last_hs_output"] + ["rnn_last_cell_output"] * (kind == "lstm")
@@ -112,6 +121,43 @@ def test_a_network_step_by_step_gives_its_values(case):
     program, inputs = case
     check(program, inputs, "rewrite_rnn")
     assert not {"rnn", "gru", "lstm"} & set(names(program))
+
+
+@given(networks(6, any_form=True))
+def test_a_network_as_a_loop_gives_its_values(case):
+    program, inputs = case
+    check(program, inputs, "loop_rnn", few_steps=True)
+    assert not {"rnn", "gru", "lstm"} & set(names(program))
+    (loop,) = [i for i in program.main if i.name == "loop"]
+    assert "dot" in {i.name for i in loop.modules[0]}
+
+
+@pytest.mark.parametrize(("steps", "clip"), [(4, 0), (5, 0), (4, 0.5)])
+def test_few_steps_are_left_to_be_unrolled_if_they_can_be(steps: int, clip: float):
+    sizes = noise(steps, 2, 3), noise(1, 12, 3), noise(1, 12, 3)
+    program, _ = built("lstm", *sizes, hidden_size=3, clip=clip)
+    recording = pass_named("loop_rnn").run(program)
+    assert ("loop" in names(program)) == (steps > 4 or clip > 0)
+    if not recording[0].edits:
+        assert "4 steps, which are unrolled" in recording.near_misses()[0].reason
+
+
+def test_lengths_that_are_not_integers_are_left_to_the_run():
+    operands = noise(5, 2, 3), noise(1, 3, 3), noise(1, 3, 3), noise(1, 6), noise(1, 2, 3)
+    program, _ = built("rnn", *operands, hidden_size=3)
+    recording = pass_named("loop_rnn").run(program)
+    assert "are not integers" in recording.near_misses()[0].reason
+
+
+def test_a_loop_that_nobody_asks_for_all_states_of_stacks_none():
+    program, _ = built("gru", noise(9, 2, 4), noise(1, 9, 4), noise(1, 9, 3), hidden_size=3)
+    end = program.main.last
+    assert end is not None
+    network = end.inputs[0]
+    program.main.set_inputs(end, [program.main.insert(end, "rnn_last_hs_output", network)])
+    run_pass(pass_named("loop_rnn"), program)
+    (loop,) = [i for i in program.main if i.name == "loop"]
+    assert len(loop.shape.subs or ()) == 1
 
 
 def test_a_network_that_nobody_asks_for_all_steps_of_keeps_only_the_last():

@@ -210,7 +210,7 @@ class Measuring(Base):
         Args:
             inputs: An array for each input, in order or by name.
             stream_ptr: The stream.
-            mark: Called with the position of each step and the events before and after it.
+            mark: Called with the position of each timed step and the events around it.
 
         Returns:
             The runtime of this run.

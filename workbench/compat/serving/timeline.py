@@ -239,12 +239,16 @@ def _measured(runtime: Runtime, base: Event, marks: Sequence[_Mark]) -> Measured
     """Rows and spans of what was marked; time counts from the first kernel."""
     device, plan = runtime.device, runtime.plan
     spans: list[tuple[_Mark, float, float]] = []
-    taken = Taken.of(len(plan.steps))
+    sums: dict[tuple[int, int, int], float] = {}
+    taken = Taken.of(len(plan.timed))
     for mark in marks:
         start = device.begun(base, mark.before, mark.after)
         end = max(start, device.elapsed(base, mark.after))
         spans.append((mark, start, end - start))
-        taken.steps[mark.step].append(end - start)
+        run = mark.stream, mark.run, mark.step
+        sums[run] = sums.get(run, 0.0) + end - start  # a kernel of a loop has several
+    for (_, _, step), seconds in sums.items():
+        taken.steps[step].append(seconds)
     rows = rows_of(plan, taken)
     first = min((start for _, start, _ in spans), default=0.0)
     return Measured(

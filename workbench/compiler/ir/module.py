@@ -453,9 +453,14 @@ def _released(module: Module) -> list[Instruction]:
     program = module.program
     if module.bypass or module._callers:
         return []
-    values, inner = captured(module), [m for i in module for m in i.modules]
+    values = captured(module)
+    for instruction in reversed(module):
+        called = instruction.modules
+        module.remove(instruction)
+        for inner in dict.fromkeys(called):  # it may use what stands before the instruction
+            _released(inner)
     program.remove_module(module)
-    return values + [i for m in dict.fromkeys(inner) for i in _released(m)]
+    return values
 
 
 def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:

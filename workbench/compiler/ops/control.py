@@ -150,7 +150,7 @@ class Loop(Operation):
     """
 
     name = "loop"
-    on_host = "the host counts the iterations"
+    on_host = "the host counts the iterations, or its module needs the host"
     family = Family.CONTROL
     takes_modules = True
     max_iterations: int = 10
@@ -193,10 +193,7 @@ class Loop(Operation):
             if not _truth(self, condition):
                 break
             if slots and i == self.max_iterations:
-                raise EvaluationError(
-                    f"loop: more than {i} iterations, for which its scans have no room; import the "
-                    "model with a larger max_loop_iterations"
-                )
+                raise EvaluationError(no_room(i))
             iteration = np.full(first.lens, i, first.type.numpy)
             condition, *results = evaluate(body, [iteration, condition, *carried])
             carried, scans = results[: len(carried)], results[len(carried) :]
@@ -215,6 +212,14 @@ class Loop(Operation):
         for k, row in enumerate(rows):
             result[limit - 1 - k if backward else k] = row
         return result
+
+
+def no_room(rows: int) -> str:
+    """The message for a loop with more iterations than its scans have rows."""
+    return (
+        f"loop: more than {rows} iterations, for which its scans have no room; import the model with a "
+        "larger max_loop_iterations"
+    )
 
 
 @operation
@@ -248,7 +253,6 @@ class ScanSlice(Operation):
     """The slice of length 1 at an index along ``axis``; ``direction`` 1 counts from the end."""
 
     name = "scan_slice"
-    on_host = "the index is an input"
     family = Family.VIEW
     dynamic = True
     axes_of_input = ("axis",)

@@ -9,6 +9,7 @@ from workbench.compiler.passes.algebra.simplify_algebra import SimplifyAlgebra
 from workbench.compiler.passes.base import Pass, Pipeline
 from workbench.compiler.passes.decompose.eliminate_pad import EliminatePad
 from workbench.compiler.passes.decompose.insert_pad import InsertPad
+from workbench.compiler.passes.decompose.loop_rnn import LoopRnn
 from workbench.compiler.passes.decompose.rewrite_dot import RewriteDot
 from workbench.compiler.passes.decompose.rewrite_gelu import RewriteGelu
 from workbench.compiler.passes.decompose.rewrite_pooling import RewritePooling
@@ -136,6 +137,7 @@ def required(drop_fake_quantization: bool = False) -> Pipeline:
         DeadCodeElimination(),
         EliminateIdentity(),
         SimplifyQdq(drop_fake_quantization=drop_fake_quantization),
+        LoopRnn(),
         RewriteRnn(),
         DeadCodeElimination(),
         RewriteResize(affine_only=True),

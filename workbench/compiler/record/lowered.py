@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-KERNEL, HOST, BRANCH = "kernel", "host", "branch"
+KERNEL, HOST, BRANCH, LOOP = "kernel", "host", "branch", "loop"
 VIEW, PART, NOTHING = "view", "part", "nothing"
 LITERAL, PARAMETER = "literal", "parameter"
 _COUNTED = {
     KERNEL: "instruction(s) as kernels",
     BRANCH: "branch(es)",
+    LOOP: "loop(s)",
     HOST: "host step(s)",
     VIEW: "view(s)",
     LITERAL: "literal(s)",
@@ -49,7 +50,8 @@ class LoweredRow:
     instruction: str
     """Its name in the text form."""
     kind: str
-    """``kernel``, ``view``, ``literal``, ``parameter``, ``branch``, ``host``, ``part`` or ``nothing``."""
+    """One of ``kernel``, ``view``, ``literal``, ``parameter``, ``branch``, ``loop``, ``host``, ``part`` and
+    ``nothing``."""
     what: str = ""
     """Kernels and their schedules, the value it is a view or part of, or why it is none of these."""
     places: tuple[PlaceRow, ...] = ()

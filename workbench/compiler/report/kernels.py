@@ -22,10 +22,10 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """One launch of a kernel. Unknown numbers are None."""
+    """A kernel of a run, launched once or, in a loop, often. Unknown numbers are None."""
 
     index: int
-    """Its index among the launches of a run."""
+    """Its index among the kernels of a run."""
     id: int
     """The instruction that it computes."""
     instruction: str
@@ -68,8 +68,10 @@ class KernelInfo:
     """Blocks resident on one compute unit at once."""
     occupancy: float | None = None
     """Occupancy: the fraction of a compute unit's work items in those blocks."""
+    runs: int | None = 1
+    """Its launches in a run: those of all iterations of a loop; None if only the run knows."""
     seconds: float | None = None
-    """The median time of a profiled run."""
+    """The median time of a profiled run, all its launches together."""
     share: float | None = None
     """Its fraction of the device time of that run."""
     disassembled: Callable[[], str] = field(default=str, repr=False, compare=False)
@@ -109,10 +111,10 @@ def size_text(size: Size) -> str:
 
 
 class Kernels(Sequence[KernelInfo]):
-    """The kernels of a run in order, one for each launch; ``kernels[3]``, or by the start of a name.
+    """The kernels of a run in order, those of a loop once; ``kernels[3]``, or by the start of a name.
 
     Args:
-        kernels: The launches.
+        kernels: The kernels.
         program: The compiled program.
         device: The device they were compiled for.
     """
@@ -145,7 +147,7 @@ class Kernels(Sequence[KernelInfo]):
         raise InputError(f"no kernel {key!r}; expected one of the instructions {known}")
 
     def __len__(self) -> int:
-        """The number of launches."""
+        """The number of kernels; one in a loop counts once."""
         return len(self._kernels)
 
     def __iter__(self) -> Iterator[KernelInfo]:
@@ -167,11 +169,12 @@ class Kernels(Sequence[KernelInfo]):
         return Kernels(list(_timed(self, result.measured.rows)), self.program, self.device)
 
     def table(self) -> DataFrame:
-        """A row per launch, with units in the columns' names; unknown cells are empty."""
+        """A row per kernel, with units in the columns' names; unknown cells are empty."""
         import pandas as pd  # noqa: PLC0415
 
         table = pd.DataFrame([_row(k) for k in self], index=pd.RangeIndex(len(self), name="kernel"))
-        return table.dropna(axis=1, how="all") if len(self) else table
+        once = ["launches"] if all(k.runs == 1 for k in self) and len(self) else []
+        return table.drop(columns=once).dropna(axis=1, how="all") if len(self) else table
 
     def view(self, graph: Any = None, **options: Any) -> Any:
         """The kernels as a widget: a table, and the source, module, machine code and log of the selected one.
@@ -198,7 +201,9 @@ class Kernels(Sequence[KernelInfo]):
     def __repr__(self) -> str:
         """The number of launches, the number of distinct kernels, and the device."""
         codes = len({k.name for k in self})
-        launches = f"{len(self)} launch{'' if len(self) == 1 else 'es'}"
+        count = sum(k.runs or 0 for k in self)
+        more = " or more" if any(k.runs is None for k in self) else ""
+        launches = f"{count}{more} launch{'' if count == 1 else 'es'}"
         return (
             f"<Kernels for {self.device}: {launches} of {codes} kernel{'' if codes == 1 else 's'}>"
         )
@@ -237,6 +242,7 @@ def _row(k: KernelInfo) -> Mapping[str, Any]:
         "what": k.what,
         "ms": None if k.seconds is None else k.seconds * 1e3,
         "share": k.share,
+        "launches": k.runs,
         "MB": k.bytes / 1e6,
         "MFLOP": k.flops / 1e6,
         "grid": size_text(k.grid),
@@ -258,7 +264,7 @@ def _plain(k: KernelInfo) -> dict[str, Any]:
         "id": k.id,
         "ids": sorted(k.ids | {k.id}),
         "instruction": k.instruction,
-        "what": k.what,
+        "what": k.what if k.runs == 1 else f"{k.what} ×{'?' if k.runs is None else k.runs}",
         "name": k.name,
         "ms": None if k.seconds is None else k.seconds * 1e3,
         "share": k.share,

@@ -52,9 +52,10 @@ class PlanRow:
     """One step of a run."""
 
     kind: str
-    """``upload``, ``kernel``, ``host``, ``download``, or ``branch``: the host reads the condition.
+    """``upload``, ``kernel``, ``host``, ``download``, ``loop``, or ``branch``: the host reads the condition.
 
-    The steps of both modules of a branch follow it.
+    The steps of both modules of a branch follow it. A loop is followed by the steps of an iteration, and
+    those after its last one.
     """
     instruction: str
     """The instruction's name in the text form."""
@@ -77,6 +78,12 @@ class PlanRow:
     """The model's nodes that it comes from."""
     reason: str = ""
     """For a host step: the reason why no kernel computes it."""
+    runs: int | None = 1
+    """How often a run takes the step: once, or in all iterations of a loop; None if only the run knows."""
+    swaps: tuple[tuple[ArgumentRow, ArgumentRow], ...] = ()
+    """For a loop: pairs of memory that odd iterations, counted from 0, use the other way round."""
+    steps: tuple[int, int] = (0, 0)
+    """For a loop: the number of steps of an iteration, and of those after the last one, which follow it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ class RunPlan:
         return len(self.rows)
 
     def table(self) -> DataFrame:
-        """A row per step: kind, instruction, kernel, grid, block, bytes of code, arguments, nodes, reason."""
+        """A row per step: kind, instruction, kernel and its sizes, arguments, nodes, reason."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -107,6 +114,7 @@ class RunPlan:
                 "kind": r.kind,
                 "instruction": r.instruction,
                 "what": r.what,
+                "runs": "" if r.runs is None else r.runs,
                 "kernel": r.kernel.name if r.kernel else "",
                 "grid": r.grid if r.kernel else "",
                 "block": r.block if r.kernel else "",

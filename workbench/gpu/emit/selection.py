@@ -10,6 +10,7 @@ from typing import Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.attention import ConcatPastPresent, GqaRotaryEmbedding
+from workbench.compiler.ops.control import ScanSlice
 from workbench.compiler.ops.index import Gather, GatherElements, GatherNd
 from workbench.compiler.ops.select import OneHot
 from workbench.compiler.ops.sequences import (
@@ -62,6 +63,16 @@ def gathered_nd(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
     ]
     rest = index[len(lead) :] if len(data) > batch + places[-1] else ()
     return t.at(i.inputs[0], (*lead[:batch], *found, *rest))
+
+
+@value_of(ScanSlice, when=_has_elements)
+def scanned(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The data's element at a position along the axis, counted from the end if ``direction`` is 1."""
+    data, position = i.inputs
+    axis, length = axis_of(i), data.shape.lens[axis_of(i)]
+    at = kept(t, t.at(position, [Index()] * position.shape.ndim), length)
+    at = Index((), length - 1) - at if attributes(t, i).direction else at
+    return t.at(data, (*index[:axis], at, *index[axis + 1 :]))
 
 
 @value_of(OneHot, when=lambda i: cast("Any", i.op).depth is not None)

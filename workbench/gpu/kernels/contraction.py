@@ -10,6 +10,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.broadcast import Multibroadcast
 from workbench.compiler.ops.contract import Dot, QuantDot
 from workbench.compiler.ops.view import Transpose
 from workbench.compiler.report.result import kernel_text
@@ -18,7 +19,7 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels import matrix, matrix_float, warpgroup
+from workbench.gpu.kernels import matrix, matrix_float, rows, warpgroup
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
@@ -126,7 +127,15 @@ def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
         value, address = _element(heart, side), _address(heart, side)
         return Operand(value, along, k if along else own, size, address=address)
 
-    return Product(heart, tuple(lens), m, n, k, operand(0, m), operand(1, n), _as_stored)
+    made = Product(heart, tuple(lens), m, n, k, operand(0, m), operand(1, n), _as_stored)
+    return made.stacked() if made.batch > 1 and m <= MOST_ROWS and _is_shared(heart) else made
+
+
+def _is_shared(heart: Instruction) -> bool:
+    """Whether all matrices of a batch are multiplied with the same one."""
+    second = heart.inputs[1]
+    is_repeated = isinstance(second.op, Multibroadcast) and len(heart.inputs) < 4
+    return is_repeated and all(n == 1 for n in second.inputs[0].shape.lens[:-2])
 
 
 def _as_stored(w: Writer, batch: Indices, row: Index, column: Index) -> Indices:  # noqa: ARG001
@@ -186,6 +195,8 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
             lowering, product, results, parts_for(product, cut),
             lambda b, parts: Narrow(b, product, cut, parts),
         )  # fmt: skip
+    if lowering.machine.is_cpu and rows.suits(product):
+        return _launches(lowering, product, results, 1, lambda b, _: rows.Rows(b, product))
     if lowering.machine.matrix and matrix.suits(product):
         return _on_matrix_units(lowering, product, results)
     lens = (product.batch, product.m, product.n)
@@ -232,7 +243,7 @@ def _launches(
     product: Product,
     results: Sequence[Result],
     parts: int,
-    make: Callable[[Builder, int], Tiled | Narrow | matrix.Matrix],
+    make: Callable[[Builder, int], Tiled | Narrow | rows.Rows | matrix.Matrix],
 ) -> list[Launch]:
     """One kernel; a second one adds up if the terms of a sum are split among blocks."""
     b = _builder(lowering, product, results, parts > 1)

@@ -85,6 +85,34 @@ class Product:
         """Bytes of an element of that type."""
         return int(self.work[1:]) // 8
 
+    def stacked(self) -> Product:
+        """The product with the rows of all matrices in one, which share the second operand."""
+        lens, first, second, place = (*self.lens, self.m), self.a, self.b, self.place
+
+        def at(row: Index, w: Writer) -> tuple[Indices, Index]:
+            *batch, inner = split_over(row, lens, w)
+            return tuple(batch), inner
+
+        def value(t: Tensors, _: Indices, row: Index, k: Index) -> Scalar:
+            return first.value(t, *at(row, t.w), k)
+
+        def address(t: Tensors, _: Indices, row: Index, k: Index) -> Source | None:
+            return first.address(t, *at(row, t.w), k) if first.address is not None else None
+
+        def shared(t: Tensors, _: Indices, column: Index, k: Index) -> Scalar:
+            return second.value(t, none, column, k)
+
+        def shared_address(t: Tensors, _: Indices, column: Index, k: Index) -> Source | None:
+            return second.address(t, none, column, k) if second.address is not None else None
+
+        def placed(w: Writer, _: Indices, row: Index, column: Index) -> Indices:
+            return place(w, *at(row, w), column)
+
+        none = tuple(Index() for _ in self.lens)
+        rows = replace(first, value=value, address=address, own=lens)
+        columns = replace(second, value=shared, address=shared_address)
+        return replace(self, lens=(), m=prod(lens), a=rows, b=columns, place=placed)
+
     def swapped(self) -> Product:
         """The product of the transposed operands, with rows and columns exchanged."""
         place = self.place

@@ -13,12 +13,10 @@ from workbench.compiler.ir.instruction import Instruction, detached
 from workbench.compiler.ir.module import Module, captured
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.memory.coloring import color
-from workbench.compiler.memory.liveness import Lifetime
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
 from workbench.compiler.ops.buffers import Copy, Write
 from workbench.compiler.ops.contract import Dot
-from workbench.compiler.ops.control import If
+from workbench.compiler.ops.control import If, Loop
 from workbench.compiler.ops.fused import Group
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.streams import RecordEvent, SetStream, WaitEvent
@@ -30,10 +28,12 @@ from workbench.gpu.kernels import matrix_tiles
 from workbench.gpu.kernels.elementwise import elementwise
 from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
+from workbench.gpu.lowering.arena import arranged, roots_of
 from workbench.gpu.lowering.host import why_on_host
 from workbench.gpu.lowering.layout import laid_out
+from workbench.gpu.lowering.loops import loops
 from workbench.gpu.lowering.places import overlap, parts_of, viewed
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
+from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, flat, padded
 from workbench.gpu.machine import Machine
 
 _MARKERS = (Return, Comment, BuiltinOutline, RecordEvent, WaitEvent, SetStream)
@@ -114,11 +114,11 @@ class Lowering:
     def plan(self) -> Plan:
         """The plan of the whole program."""
         for instruction in self.program.main:
-            self._lower(instruction)
+            self.walk(instruction)
         outputs = tuple(tuple(self._anywhere(o)) for o in self.program.main.outputs)
         results = list(dict.fromkeys(p.root for parts in outputs for p in parts))
         own = tuple(r for r in results if r.kind == "value")
-        offsets, arena = self._arena(set(own))
+        offsets, arena = arranged(self.steps, set(own))
         parameters = self.program.main.parameters.items()
         named = {n: p for n, i in parameters if (p := self.places.get((i.id, 0))) is not None}
         read = self._read(outputs)
@@ -136,7 +136,8 @@ class Lowering:
             own,
         )
 
-    def _lower(self, instruction: Instruction) -> None:
+    def walk(self, instruction: Instruction) -> None:
+        """Lower one instruction: append its steps, and give its value a place."""
         self._find_place(instruction)
         self.values[instruction.id] = tuple(self._anywhere(instruction))
 
@@ -155,13 +156,21 @@ class Lowering:
         elif isinstance(instruction.op, Write | Copy):
             self._write(instruction)
         elif _is_known(instruction.shape):
-            self._own(instruction, "value")
-            if self._decides(instruction):
-                self._branch(instruction)
-            else:
-                self._compute(instruction)
+            self._value(instruction)
         else:
             self._on_host(instruction, _unknown(instruction))
+
+    def _value(self, instruction: Instruction) -> None:
+        why = loops(self, instruction) if isinstance(instruction.op, Loop) else None
+        if why == "":
+            return
+        self._own(instruction, "value")
+        if why:
+            self._on_host(instruction, why)
+        elif self._decides(instruction):
+            self._branch(instruction)
+        else:
+            self._compute(instruction)
 
     def _anywhere(self, instruction: Instruction) -> list[Place]:
         """The places of a value; empty if it is on the host."""
@@ -282,7 +291,7 @@ class Lowering:
                 if one.parameter is not None:
                     self._put(one, self.outputs(bound[one.parameter]))
                 else:
-                    self._lower(one)
+                    self.walk(one)
             for one, place in zip(module.outputs, self.outputs(caller), strict=True):
                 if place.shape.elements:
                     known = [] if self.is_folded(one) else [(one, self.place(one))]
@@ -300,24 +309,9 @@ class Lowering:
 
     # Memory
 
-    def _arena(self, own: set[Root]) -> tuple[dict[Root, int], int]:
-        """Offsets in the arena for values that live across steps; disjoint lifetimes may overlap."""
-        first: dict[Root, int] = {}
-        last: dict[Root, int] = {}
-        made: dict[Root, Instruction] = {}
-        for k, step in enumerate(self.steps):
-            for root in roots_of(step):
-                if root.kind in ("value", "scratch") and root not in own:
-                    first.setdefault(root, k)
-                    made.setdefault(root, step.instruction)
-                    last[root] = k
-        values = [Lifetime(made[r], first[r], last[r], r.bytes) for r in first]
-        offsets = dict(zip(first, color(values, padded(1)), strict=True))
-        return offsets, max((o + r.bytes for r, o in offsets.items()), default=0)
-
     def _read(self, outputs: Iterable[Sequence[Place]]) -> set[Root]:
         found = {p.root for parts in outputs for p in parts}
-        return found.union(*map(roots_of, self.steps))
+        return found.union(*map(roots_of, flat(self.steps)))
 
 
 def _apart(shape: Shape) -> Shape:
@@ -329,15 +323,6 @@ def unwrapped(instruction: Instruction) -> Instruction:
     """The operation that writes into a buffer, as a separate instruction outside any module."""
     op = getattr(instruction.op, "op", Identity())
     return detached(instruction, op, instruction.inputs[:-1])
-
-
-def roots_of(step: Step) -> list[Root]:
-    """The memory that a step reads or writes."""
-    if isinstance(step, KernelStep):
-        return list(step.launch.arguments)
-    if isinstance(step, BranchStep):
-        return [step.condition.root, *(r for b in step.branches for s in b for r in roots_of(s))]
-    return [p.root for p in (*(p for _, ps in step.reads for p in ps), *step.writes)]
 
 
 def _is_known(shape: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""Plans: the steps of a run on a device: kernels, copies and host steps."""
+"""Plans: the steps of a run on a device: kernels, branches, loops, copies and host steps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from workbench.gpu.kernels.kernel import Launch, Place, Root
 
 ALIGNMENT = 256
 """The alignment of kernel arguments' offsets, in bytes."""
+MOST_LAUNCHES = 1 << 15
+"""The most launches that are captured as a graph; a graph takes about a kilobyte for each."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,38 @@ class BranchStep:
     """The steps for a condition that is not zero, and for one that is."""
 
 
-Step: TypeAlias = "KernelStep | HostStep | BranchStep"
+@dataclass(frozen=True)
+class LoopStep:
+    """A ``loop``: the steps of its module, launched again for each iteration.
+
+    What an iteration reads of the one before it and what it leaves to the next are two sets of memory;
+    odd iterations swap them.
+    """
+
+    instruction: Instruction
+    body: tuple[Step, ...]
+    swapped: Mapping[Root, Root]
+    """For odd iterations, the memory that they use instead, both ways."""
+    count: int | Place
+    """The most iterations; if it is not known, where the host reads it."""
+    condition: Place | None
+    """Where even iterations find whether they run at all; None if all do."""
+    settled: bool
+    """Whether the condition is the same for all iterations, so that the host reads it once."""
+    room: int | None
+    """Rows of the stacked results; None if there are none."""
+    after: tuple[Step, ...] = ()
+    """Copies of what is left to the results, where it lies in either memory."""
+
+    @property
+    def iterations(self) -> int | None:
+        """The number of iterations; None if only a run knows it, or if the results have no room."""
+        if not isinstance(self.count, int) or self.condition is not None:
+            return None
+        return self.count if self.room is None or self.count <= self.room else None
+
+
+Step: TypeAlias = "KernelStep | HostStep | BranchStep | LoopStep"
 
 
 @dataclass(frozen=True)
@@ -74,7 +107,7 @@ class Plan:
 
     @property
     def kernels(self) -> list[KernelStep]:
-        """The steps that are kernels, those of branches included."""
+        """The steps that are kernels, those of branches and loops included, once each."""
         return [s for s in flat(self.steps) if isinstance(s, KernelStep)]
 
     @property
@@ -83,18 +116,72 @@ class Plan:
         return [s.instruction for s in flat(self.steps) if isinstance(s, HostStep)]
 
     @property
+    def timed(self) -> list[tuple[Step, int]]:
+        """The steps that a profile times, and how often a run takes each."""
+        return [one for s in self.steps for one in apart(s)]
+
+    @property
     def is_fixed(self) -> bool:
-        """Whether every run makes the same launches: there are no host steps and branches."""
-        return not any(isinstance(s, HostStep | BranchStep) for s in self.steps)
+        """Whether every run makes the same launches, and not too many for a graph."""
+        counts = [launches_of(s) for s in self.steps]
+        return None not in counts and sum(filter(None, counts)) <= MOST_LAUNCHES
 
 
 def flat(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, each branch followed by the steps of both of its modules."""
+    """The steps, each branch followed by the steps of both of its modules, a loop by those of its body."""
     for step in steps:
         yield step
+        for inner in inner_steps(step):
+            yield from flat(inner)
+
+
+def inner_steps(step: Step) -> tuple[tuple[Step, ...], ...]:
+    """The steps of each module that a branch or a loop runs, and those after a loop."""
+    if isinstance(step, BranchStep):
+        return step.branches
+    return (step.body, step.after) if isinstance(step, LoopStep) else ()
+
+
+def with_runs(steps: Iterable[Step], runs: int | None = 1) -> Iterator[tuple[Step, int | None]]:
+    """The steps as ``flat`` gives them, each with how often a run takes it; None if only the run knows."""
+    for step in steps:
+        yield step, runs
         if isinstance(step, BranchStep):
             for branch in step.branches:
-                yield from flat(branch)
+                yield from with_runs(branch, None)
+        elif isinstance(step, LoopStep):
+            count = step.iterations
+            yield from with_runs(step.body, None if None in (runs, count) else _times(runs, count))
+            yield from with_runs(step.after, runs)
+
+
+def _times(one: int | None, other: int | None) -> int:
+    return (one or 0) * (other or 0)
+
+
+def apart(step: Step, runs: int = 1) -> Iterator[tuple[Step, int]]:
+    """The steps that are timed by themselves, and how often a run takes each.
+
+    These are a loop's kernels, if its launches are known and few enough; else each step as a whole.
+    """
+    count = launches_of(step)
+    if not isinstance(step, LoopStep) or count is None or count > MOST_LAUNCHES:
+        yield step, runs
+        return
+    for inner in step.body:
+        yield from apart(inner, runs * (step.iterations or 0))
+    for inner in step.after:
+        yield from apart(inner, runs)
+
+
+def launches_of(step: Step) -> int | None:
+    """The number of kernels that a step launches; None if the host takes part in it."""
+    if isinstance(step, KernelStep):
+        return 1
+    if not isinstance(step, LoopStep) or step.iterations is None:
+        return None
+    inner = [launches_of(s) for s in step.body]
+    return None if None in inner else step.iterations * sum(filter(None, inner)) + len(step.after)
 
 
 def padded(bytes: int) -> int:

@@ -14,14 +14,15 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.quoting import value_text
 from workbench.compiler.report.kernels import KernelInfo, Kernels
-from workbench.compiler.report.result import fused_ids, kernel_sources, kernel_text, work_of
+from workbench.compiler.report.result import fused_ids, kernel_sources
 from workbench.compiler.text.printing import instruction_text, names
 from workbench.gpu.code.cubins import cubin_facts, is_cubin
 from workbench.gpu.code.disassembly import machine_code
 from workbench.gpu.code.objects import is_gcn, read_code_object
 from workbench.gpu.devices.base import Code, Device, FunctionFacts
 from workbench.gpu.kernels.kernel import Kernel
-from workbench.gpu.lowering.plan import KernelStep, Plan
+from workbench.gpu.lowering.plan import KernelStep, Plan, with_runs
+from workbench.gpu.report.steps import is_of_loop, moved, step_text, step_work
 
 if TYPE_CHECKING:
     from workbench.gpu.run.runner import DeviceRunner
@@ -63,20 +64,21 @@ class _Listing:
 
     def kernels(self) -> Iterator[KernelInfo]:
         seen: set[int] = set()
-        for index, step in enumerate(self.plan.kernels):
-            yield self._kernel(index, step, step.instruction.id not in seen)
+        steps = ((s, n) for s, n in with_runs(self.plan.steps) if isinstance(s, KernelStep))
+        for index, (step, runs) in enumerate(steps):
+            made = self._kernel(index, step, step.instruction.id not in seen)
+            yield replace(made, runs=runs)
             seen.add(step.instruction.id)
 
     def _kernel(self, index: int, step: KernelStep, is_first: bool) -> KernelInfo:
         i, kernel = step.instruction, step.launch.kernel
-        work, code = work_of(i), self.codes[kernel.name]
-        is_alone = self.launches[i.id] == 1
-        moved = sum(r.bytes for r in dict.fromkeys(step.launch.arguments))
+        work, code = step_work(step), self.codes[kernel.name]
+        is_alone = self.launches[i.id] == 1 and not is_of_loop(step)
         made = KernelInfo(
-            index=index, id=i.id, instruction=self.names[i.id], what=kernel_text(i), name=kernel.name,
+            index=index, id=i.id, instruction=self.names[i.id], what=step_text(step), name=kernel.name,
             module=fused_text(i, self.names), prologue=self.plan.dialect.prologue, body=kernel.source,
             log=code.log, code_object=code.binary, grid=kernel.grid, block=kernel.block,
-            bytes=work.bytes if is_alone else moved, flops=work.flops if is_first else 0,
+            bytes=work.bytes if is_alone else moved(step), flops=work.flops if is_first else 0,
             sources=kernel_sources(i), ids=fused_ids(i),
             disassembled=partial(self.disassembled, kernel.name),
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
@@ -10,7 +10,7 @@ from workbench.compiler.record import lowered as kinds
 from workbench.compiler.record.lowered import Lowered, LoweredRow, PlaceRow
 from workbench.compiler.text.printing import names
 from workbench.gpu.kernels.kernel import Launch, Place
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, flat
+from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, LoopStep, Plan, Step, flat
 
 
 def lowered_of(plan: Plan, made_for: str) -> Lowered:
@@ -41,7 +41,8 @@ class _Record:
             places = tuple(map(self._place, self.plan.values.get(one.id, ())))
             yield LoweredRow(one.id, self.names[one.id], kind, what, places)
             for inner in one.modules:
-                yield from self._module(inner) if kind == kinds.BRANCH else self._parts(inner, one)
+                lowered = kind in (kinds.BRANCH, kinds.LOOP)
+                yield from self._module(inner) if lowered else self._parts(inner, one)
 
     def _parts(self, module: Module, owner: Instruction) -> Iterator[LoweredRow]:
         """The instructions of a module that are computed along with its owner."""
@@ -53,6 +54,8 @@ class _Record:
     def _became(self, one: Instruction) -> tuple[str, str]:
         steps = self.steps.get(one.id, [])
         for step in steps:
+            if isinstance(step, LoopStep):
+                return kinds.LOOP, self._loop(step, steps)
             if isinstance(step, BranchStep):
                 return kinds.BRANCH, f"on {self.names[one.inputs[0].id]}, which the host reads"
             if isinstance(step, HostStep):
@@ -64,6 +67,23 @@ class _Record:
         if one.literal is not None:
             return self._literal(one)
         return self._moved(one)
+
+    def _loop(self, step: LoopStep, steps: Sequence[Step]) -> str:
+        """The number of iterations of a loop, the values that the host reads for it, and its own kernels."""
+        count, condition, *_ = step.instruction.inputs
+        asks = [
+            f"the {word} {self.names[one.id]}"
+            for word, one, place in (
+                ("count", count, step.count),
+                ("condition", condition, step.condition),
+            )
+            if isinstance(place, Place)
+        ]
+        times = f"{step.count} times" if isinstance(step.count, int) else "some times"
+        often = f"at most {times}" if step.condition is not None else times
+        read = f", of which the host reads {' and '.join(asks)}" if asks else ""
+        kernels = ", ".join(_kernel(s.launch) for s in steps if isinstance(s, KernelStep))
+        return f"{often}{read}: {kernels}" if kernels else f"{often}{read}"
 
     def _literal(self, one: Instruction) -> tuple[str, str]:
         if any(p.root in self.plan.literals for p in self.plan.values.get(one.id, ())):

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from workbench.compiler.report.result import kernel_sources, kernel_text
+from workbench.compiler.report.result import kernel_sources
 from workbench.compiler.report.run_plan import ArgumentRow, CompiledKernel, PlanRow, RunPlan
 from workbench.compiler.text.printing import names
 from workbench.gpu.devices.base import Code
 from workbench.gpu.kernels.kernel import Kernel, Place, Root
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, flat
+from workbench.gpu.lowering.plan import (
+    BranchStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    Plan,
+    Step,
+    flat,
+    with_runs,
+)
+from workbench.gpu.report.steps import step_text
 
 
 def listed(plan: Plan, codes: Mapping[str, Code], device: str) -> RunPlan:
@@ -35,7 +46,7 @@ class _Listing:
 
     def whole(self, device: str) -> RunPlan:
         uploads = [self._upload(n, p) for n, p in self.plan.parameters.items()]
-        steps = [self._step(s) for s in flat(self.plan.steps)]
+        steps = [replace(self._step(s), runs=n) for s, n in with_runs(self.plan.steps)]
         found = [*uploads, *steps, *self._downloads()]
         arrays = {self.literals[r]: a for r, a in self.plan.literals.items()}
         return RunPlan(tuple(found), arrays, self.plan.arena, device)
@@ -66,7 +77,7 @@ class _Listing:
 
     def _step(self, step: Step) -> PlanRow:
         i = step.instruction
-        shown, what, sources = self.names[i.id], kernel_text(i), kernel_sources(i)
+        shown, what, sources = self.names[i.id], step_text(step), kernel_sources(i)
         if isinstance(step, KernelStep):
             kernel = step.launch.kernel
             made = self._compiled(kernel)
@@ -78,7 +89,17 @@ class _Listing:
             )  # fmt: skip
         if isinstance(step, BranchStep):
             return PlanRow("branch", shown, what, (self._argument(step.condition.root),))
+        if isinstance(step, LoopStep):
+            return self._loop(step, shown, what)
         return PlanRow("host", shown, what, self._host(step), sources=sources, reason=step.why)
+
+    def _loop(self, step: LoopStep, shown: str, what: str) -> PlanRow:
+        known = (step.count, step.condition)
+        read = tuple(self._argument(p.root) for p in known if isinstance(p, Place))
+        pairs = {frozenset(pair): pair for pair in step.swapped.items()}.values()
+        swaps = tuple((self._argument(a), self._argument(b)) for a, b in pairs)
+        steps = len(list(flat(step.body))), len(list(flat(step.after)))
+        return PlanRow("loop", shown, what, read, swaps=swaps, steps=steps)
 
     def _compiled(self, kernel: Kernel) -> CompiledKernel:
         source = self.plan.dialect.prologue + kernel.source

@@ -9,12 +9,13 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.report.result import fused_ids, kernel_sources, kernel_text, work_of
+from workbench.compiler.report.result import fused_ids, kernel_sources
 from workbench.compiler.report.timings import COPY, DEVICE, HOST, RunTimes, Spread, Timing
 from workbench.compiler.text.printing import names
 from workbench.gpu.devices.base import Device
 from workbench.gpu.lowering.places import parts_of
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step
+from workbench.gpu.lowering.plan import KernelStep, Plan, Step
+from workbench.gpu.report.steps import is_of_loop, moved, step_text, step_work
 from workbench.gpu.run.sequence import Costs
 
 Samples = dict[str, list[float]]
@@ -65,7 +66,7 @@ def rows_of(plan: Plan, taken: Taken) -> tuple[Timing, ...]:
         for name, output in outputs
         if name in taken.downloads
     )
-    return (*uploads, *_steps(plan.steps, taken, named), *downloads)
+    return (*uploads, *_steps(plan.timed, taken, named), *downloads)
 
 
 def _copy(instruction: Instruction, name: str, way: str, seconds: list[float]) -> Timing:
@@ -74,46 +75,47 @@ def _copy(instruction: Instruction, name: str, way: str, seconds: list[float]) -
     return Timing(instruction.id, name, way, op, COPY, tuple(seconds), bytes=bytes)
 
 
-def _steps(steps: Sequence[Step], taken: Taken, named: Mapping[int, str]) -> Iterator[Timing]:
+def _steps(
+    timed: Sequence[tuple[Step, int]], taken: Taken, named: Mapping[int, str]
+) -> Iterator[Timing]:
     of_one: dict[int, list[int]] = {}
-    for k, step in enumerate(steps):
+    for k, (step, _) in enumerate(timed):
         of_one.setdefault(step.instruction.id, []).append(k)
     medians = [Spread.of(s).median for s in taken.steps]
-    for k, step in enumerate(steps):
+    for k, (step, runs) in enumerate(timed):
         mates = of_one[step.instruction.id]
         slowest = max(mates, key=medians.__getitem__)
-        yield _step(step, k, mates, k == slowest, taken, named)
+        yield _step(step, runs, k, mates, k == slowest, taken, named)
 
 
 def _step(
-    step: Step, k: int, mates: list[int], is_slowest: bool, taken: Taken, named: Mapping[int, str]
+    step: Step,
+    runs: int,
+    k: int,
+    mates: list[int],
+    is_slowest: bool,
+    taken: Taken,
+    named: Mapping[int, str],
 ) -> Timing:
     i = step.instruction
-    work = work_of(i)
+    work = step_work(step)
     part = f" ({mates.index(k) + 1} of {len(mates)})" if len(mates) > 1 else ""
-    on_device = not isinstance(step, HostStep | BranchStep)
+    on_device = isinstance(step, KernelStep)
     return Timing(
         id=i.id,
         name=named[i.id],
-        kernel=kernel_text(i) + part,
+        kernel=step_text(step) + part,
         op=i.name,
         where=DEVICE if on_device else HOST,
         seconds=tuple(taken.steps[k]),
-        flops=work.flops if is_slowest else 0,
-        bytes=work.bytes if len(mates) == 1 else _moved(step),
+        flops=work.flops * runs if is_slowest else 0,
+        bytes=(work.bytes if len(mates) == 1 and not is_of_loop(step) else moved(step)) * runs,
         sources=kernel_sources(i),
         aliases=fused_ids(i),
-        launches=1 if on_device else 0,
+        launches=runs if on_device else 0,
         launch=Spread.of(taken.launches[k]).median if on_device else 0.0,
         type=_arithmetic(step),
     )
-
-
-def _moved(step: Step) -> int:
-    """The bytes that a step reads and writes, by the sizes of its arguments."""
-    if isinstance(step, KernelStep):
-        return sum(r.bytes for r in dict.fromkeys(step.launch.arguments))
-    return 0
 
 
 def _arithmetic(step: Step) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -23,8 +22,19 @@ from workbench.gpu.code.cache import compiled
 from workbench.gpu.devices.base import Code, Device, Pointer, Stream
 from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.layout import laid_out, seen_as
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
+from workbench.gpu.lowering.plan import (
+    BranchStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    Plan,
+    Step,
+    apart,
+    padded,
+)
 from workbench.gpu.run.device_array import DeviceArray, borrowed
+from workbench.gpu.run.memory import allocated, free_all
+from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
 """A function called after each instruction that computes something, with its value.
@@ -33,16 +43,6 @@ The run continues with the value that it returns instead, if it returns one.
 """
 _IDLE = object()
 """Stands for the stream of the last run if there was no run."""
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """A step with the pointers and functions of its launch."""
-
-    step: Step
-    function: Any = None
-    arguments: tuple[Pointer, ...] = ()
-    branches: tuple[tuple[_Ready, ...], ...] = ()
 
 
 class Executable:
@@ -71,7 +71,7 @@ class Executable:
         self._buffers: list[Any] = []
         self._in_flight: list[bool] = []
         """Holds True while a run may not be done whose end nothing waited for."""
-        self._finalizer = weakref.finalize(self, _free, device, self._buffers, self._in_flight)
+        self._finalizer = weakref.finalize(self, free_all, device, self._buffers, self._in_flight)
         self._interpreter = PlannedInterpreter(plan.program)
         self._graph: Any = None
         self._runs = 0
@@ -80,6 +80,8 @@ class Executable:
         """Values that the host keeps during a run, by the instruction's id."""
         self._lent: dict[Root, Pointer] = {}
         """Memory that a run without copies uses instead of the executable's own."""
+        self._renamed: Mapping[Root, Root] = {}
+        """The memory that an odd iteration of a loop uses instead, while one is run."""
         self._updates: dict[str, int] = {}
         self._moves: list[tuple[Pointer, Pointer, int]] = []
         """Copies from outputs to the parameters that they replace, with their bytes."""
@@ -104,34 +106,16 @@ class Executable:
     # Setting up
 
     def _allocate(self) -> dict[Root, Pointer]:
-        plan, device = self.plan, self.device
-        pointers: dict[Root, Pointer] = {}
-        if plan.arena:
-            arena = self._buffer(plan.arena)
-            for root, offset in plan.offsets.items():
-                pointers[root] = device.pointer(arena, offset, root.bytes)
-        parameters = [p.root for p in plan.parameters.values()]
-        for root in dict.fromkeys([*plan.literals, *parameters, *plan.own]):
-            pointers[root] = device.pointer(self._buffer(root.bytes), 0, root.bytes)
-        for root, array in plan.literals.items():
-            if array.size:
-                device.upload(pointers[root], array)
-        return pointers
+        return allocated(self.plan, self.device, self._buffer)
 
     def _buffer(self, bytes: int) -> Any:
         made = self.device.allocate(padded(bytes))
         self._buffers.append(made)
         return made
 
-    def _prepare(self, step: Step) -> _Ready:
-        if isinstance(step, BranchStep):
-            branches = tuple(tuple(map(self._prepare, b)) for b in step.branches)
-            return _Ready(step, branches=branches)
-        if not isinstance(step, KernelStep):
-            return _Ready(step)
-        kernel = step.launch.kernel
-        function = self._function(kernel.name)
-        return _Ready(step, function, tuple(self._pointers[r] for r in step.launch.arguments))
+    def _prepare(self, step: Step, pointers: Mapping[Root, Pointer] | None = None) -> Ready:
+        known = {**self._pointers, **(pointers or {})}
+        return Preparation(self.device, self._function, known.__getitem__).of(step)
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:
@@ -355,15 +339,8 @@ class Executable:
             found.append((array, place))
         return found
 
-    def _rebound(self, ready: _Ready, bound: Mapping[Root, Pointer]) -> _Ready:
-        step = ready.step
-        if ready.branches:
-            inner = tuple(tuple(self._rebound(r, bound) for r in b) for b in ready.branches)
-            return replace(ready, branches=inner)
-        if not isinstance(step, KernelStep) or not any(r in bound for r in step.launch.arguments):
-            return ready
-        pointers = tuple(bound.get(r, self._pointers[r]) for r in step.launch.arguments)
-        return replace(ready, arguments=pointers)
+    def _rebound(self, ready: Ready, bound: Mapping[Root, Pointer]) -> Ready:
+        return self._prepare(ready.step, bound) if uses(ready.step, bound) else ready
 
     def _kept(self, inputs: Mapping[str, Any]) -> dict[int, Any]:
         """The inputs that stay on the host, by the parameter's id: sequences and optionals."""
@@ -382,28 +359,52 @@ class Executable:
         for to, source, bytes in self._moves:
             self.device.copy(to, source, bytes, stream)
 
-    def _do(self, ready: _Ready, stream: Stream) -> None:
+    def _do(self, ready: Ready, stream: Stream) -> None:
         step = ready.step
         if isinstance(step, KernelStep):
-            kernel = step.launch.kernel
-            try:
-                self.device.launch(
-                    ready.function,
-                    kernel.grid,
-                    kernel.block,
-                    kernel.shared,
-                    ready.arguments,
-                    stream,
-                )
-            except DeviceError as error:
-                named = f"{step.instruction!r}: kernel {kernel.name}: {error}"
-                raise DeviceError(named, step.instruction) from error
+            self._start(ready, step, stream)
         elif isinstance(step, BranchStep):
-            chosen = 0 if self._value(step.condition, stream).reshape(-1)[0] else 1
+            chosen = 0 if self._number(step.condition, stream) else 1
             for inner in ready.branches[chosen]:
                 self._do(inner, stream)
+        elif isinstance(step, LoopStep):
+            self._repeat(ready, step, stream)
         else:
             self._on_host(step, stream)
+
+    def _start(self, ready: Ready, step: KernelStep, stream: Stream) -> None:
+        kernel = step.launch.kernel
+        try:
+            if ready.launch is not None:
+                ready.launch(stream)
+            else:
+                sizes = kernel.grid, kernel.block, kernel.shared
+                self.device.launch(ready.function, *sizes, ready.arguments, stream)
+        except DeviceError as error:
+            named = f"{step.instruction!r}: kernel {kernel.name}: {error}"
+            raise DeviceError(named, step.instruction) from error
+
+    def _repeat(self, ready: Ready, step: LoopStep, stream: Stream) -> None:
+        """Run a loop: the host starts the kernels of each iteration, and reads what only the run knows."""
+        outer = self._renamed
+        odd = swapped(step, outer)
+        done = 0
+        try:
+            for number in iterations(step, lambda place: self._number(place, stream)):
+                for inner in ready.branches[number % 2]:
+                    self._do(inner, stream)
+                done = number + 1
+                self._renamed = odd if done % 2 else outer
+            for inner in ready.branches[2 + done % 2]:
+                self._do(inner, stream)
+        finally:
+            self._renamed = outer
+
+    def _number(self, place: Place, stream: Stream) -> Any:
+        """The first element of a value."""
+        flat = np.empty(place.offset + 1, place.shape.type.numpy)
+        self.device.download(flat, self._at(place.root), stream)
+        return flat[place.offset]
 
     def _tell(self, step: Step, hook: Hook, stream: Stream) -> None:
         """Call the hook with the value, if the step is the last one of its instruction."""
@@ -436,6 +437,7 @@ class Executable:
                 self.device.upload(self._at(place.root), flat, stream)
 
     def _at(self, root: Root) -> Pointer:
+        root = self._renamed.get(root, root)
         return self._lent[root] if root in self._lent else self._pointers[root]
 
     def _fetched(self, instruction: Instruction, places: Sequence[Place], stream: Stream) -> Any:
@@ -464,6 +466,14 @@ class Executable:
         for ready in self._ready:
             yield ready.step, lambda stream, ready=ready: self._do(ready, stream)
 
+    def each(self) -> Iterator[tuple[int, Step, Callable[[Stream], None]]]:
+        """Each launch: its position among the plan's ``timed`` steps, the step, and what starts it."""
+        row = 0
+        for ready in self._ready:
+            for at, one in launches(ready, row):
+                yield at, one.step, lambda stream, one=one: self._do(one, stream)
+            row += sum(1 for _ in apart(ready.step))
+
     @contextmanager
     def alone(self) -> Generator[None]:
         """Hold the executable exclusively, after waiting for a run in progress."""
@@ -484,11 +494,3 @@ class Executable:
         instruction = self.plan.program.main.outputs[output]
         value = self._fetched(instruction, self.plan.outputs[output], stream)
         return as_result(value, instruction.shape)
-
-
-def _free(device: Device, buffers: list[Any], in_flight: list[bool]) -> None:
-    if in_flight and buffers:
-        with suppress(DeviceError):  # a device that is lost runs nothing
-            device.synchronize()
-    while buffers:
-        device.free(buffers.pop())

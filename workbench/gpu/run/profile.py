@@ -14,7 +14,7 @@ from workbench.compiler.progress import progress_bar
 from workbench.compiler.report.timings import COPY, DEVICE, HOST, LAUNCH, Measured, Span, Timing
 from workbench.compiler.run.inputs import check_inputs
 from workbench.gpu.devices.base import Event, Launch, Peaks, Stream
-from workbench.gpu.lowering.plan import BranchStep, HostStep, Step
+from workbench.gpu.lowering.plan import KernelStep, Step
 from workbench.gpu.report.timings import Taken, output_names, rows_of, run_times
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.sequence import Gate, Timed, costs_of, gate_of
@@ -123,11 +123,14 @@ class _Profile:
         self.checked = check_inputs(executable.plan.program, inputs)
         self.gate = gate
         self.stream = stream
-        pairs = list(executable.launches())
-        self.steps = [step for step, _ in pairs]
-        self.launches = [launch for _, launch in pairs]
+        each = list(executable.each())
+        self.rows = [row for row, _, _ in each]
+        """For each launch, the position of its step among those that are timed."""
+        self.steps = [step for _, step, _ in each]
+        self.launches = [launch for _, _, launch in each]
         self.parts = list(_parts(self.steps, self.launches))
-        self.taken = Taken.of(len(pairs))
+        self.count = len(executable.plan.timed)
+        self.taken = Taken.of(self.count)
         self.costs = costs_of(gate, stream)
         self.turns = 1
         self.is_quick = True
@@ -145,7 +148,7 @@ class _Profile:
         self.turns = turns_for(len(self.steps), self.costs.event, whole)
         for part in self.parts:
             part.share(self.turns, self.gate, self.stream)
-        self._each(Taken.of(len(self.steps)))
+        self._each(Taken.of(self.count))
         with suppress(DeviceError):
             self._graph = self._recorded()
 
@@ -193,22 +196,25 @@ class _Profile:
 
     def _each(self, taken: Taken) -> None:
         totals: list[float] = []
+        sums = [0.0] * self.count
         for turn in range(self.turns):
             totals.append(0.0)
             for part in self.parts:
                 if not part.is_host:
-                    totals[-1] += self._read(part, turn, taken)
+                    totals[-1] += self._read(part, turn, sums)
                     continue
                 seconds = self._on_host(part.launches[0])
                 if turn == 0:
-                    taken.steps[part.first].append(seconds)
+                    sums[self.rows[part.first]] += seconds
+        _append(taken.steps, sums)
         taken.profiled.append(sum(totals) / len(totals))
 
-    def _read(self, part: _Part, turn: int, taken: Taken) -> float:
+    def _read(self, part: _Part, turn: int, sums: list[float]) -> float:
+        """Add the times of a turn's launches to those of their steps; the time of all."""
         times = part.turns[turn]()
         for k in range(turn, part.end, self.turns):
             seconds = times[k + 1] - times[k] - self.costs.event
-            taken.steps[part.first + k].append(max(0.0, seconds))
+            sums[self.rows[part.first + k]] += max(0.0, seconds)
         return times[part.end]
 
     def _on_host(self, launch: Launch) -> float:
@@ -227,14 +233,16 @@ class _Profile:
             seconds = live.timed(COPY, f"upload {name}", -1, self._uploaded, name, array)
             taken.uploads.setdefault(name, []).append(seconds)
         live.mark(self.device.record(self.stream))
-        for k, (step, launch) in enumerate(zip(self.steps, self.launches, strict=True)):
+        sums = [0.0] * self.count
+        for k, step, launch in zip(self.rows, self.steps, self.launches, strict=True):
             if _needs_host(step):
                 self.device.synchronize(self.stream)
                 live.timed(HOST, step.instruction.name, k, launch, self.stream)
             else:
                 seconds = live.timed(LAUNCH, step.instruction.name, k, launch, self.stream)
-                taken.launches[k].append(seconds)
+                sums[k] += seconds
                 live.events.append((k, self.device.record(self.stream)))
+        _append(taken.launches, sums)
         self.device.synchronize(self.stream)
         for k, name in enumerate(output_names(executable.plan)):
             seconds = live.timed(COPY, f"download {name}", -1, executable.download, k, self.stream)
@@ -264,6 +272,11 @@ class _Profile:
             peaks.bandwidth,
             peaks.flops,
         )
+
+
+def _append(lists: Sequence[list[float]], values: Sequence[float]) -> None:
+    for one, value in zip(lists, values, strict=True):
+        one.append(value)
 
 
 class _Live:
@@ -313,7 +326,7 @@ class _Live:
         for k, event in self.events:
             row = rows[first + k]
             end = max(before, self._zero + elapsed(self._first, event))
-            start = max(before, end - row.spread.median)
+            start = max(before, end - row.spread.median / max(row.launches, 1))
             yield Span(DEVICE, f"{row.name} {row.kernel}", start, end - start, first + k)
             before = end
 
@@ -329,5 +342,5 @@ def _parts(steps: Sequence[Step], launches: Sequence[Launch]) -> Iterator[_Part]
 
 
 def _needs_host(step: Step) -> bool:
-    """Whether the host computes a step, or reads a value for it."""
-    return isinstance(step, HostStep | BranchStep)
+    """Whether the host computes a step, reads a value for it, or starts more than is timed."""
+    return not isinstance(step, KernelStep)

@@ -20,6 +20,8 @@ from workbench.gpu.lowering.plan import KernelStep
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
+from workbench.gpu.run.memory import allocated
+from workbench.gpu.run.ready import Ready, launches
 
 Mark = Callable[[int, Event, Event], None]
 
@@ -95,7 +97,7 @@ class Runtime(Executable):
             outputs: Memory for results, by position; only these results are copied.
             stream: The stream to run in, the default one if None.
             graph: Launch all kernels as one graph, if the device has graphs and no step is on the host.
-            mark: Called with the position of each step and the events before and after it; no graph is used.
+            mark: Called with the position of each timed step and the events around it; no graph is used.
 
         Returns:
             The event after the run.
@@ -147,19 +149,8 @@ class Runtime(Executable):
     # Memory
 
     def _allocate(self) -> dict[Root, Pointer]:
-        plan, device = self.plan, self.device
-        pointers: dict[Root, Pointer] = dict(self.loaded.literals)
-        if plan.arena:
-            arena = self._buffer(plan.arena)
-            for root, offset in plan.offsets.items():
-                pointers[root] = device.pointer(arena, offset, root.bytes)
-        parameters = [p.root for p in plan.parameters.values()]
-        for root in dict.fromkeys([*parameters, *plan.own]):
-            if root not in self.outside:
-                pointers[root] = device.pointer(self._buffer(root.bytes), 0, root.bytes)
-            else:
-                pointers[root] = None
-        return pointers
+        known = self.loaded.literals
+        return allocated(self.plan, self.device, self._buffer, known, self.outside)
 
     def _function(self, name: str) -> Any:
         return self.loaded.function(name)
@@ -215,7 +206,7 @@ class Runtime(Executable):
             self._steps(self._ready, stream)
             return
         if self._launches is None:
-            self._launches = [self._packed(r) for r in self._ready]
+            self._launches = [self._packed(r) for one in self._ready for _, r in launches(one)]
         if not graph:
             for launch in self._launches:
                 launch(stream)
@@ -229,12 +220,14 @@ class Runtime(Executable):
         self.device.replay(self._captured, stream)
 
     def _marked(self, stream: Stream, mark: Mark) -> None:
-        for k, ready in enumerate(self._ready):
+        for row, _, launch in self.each():
             before = self.device.record(stream)
-            self._do(ready, stream)
-            mark(k, before, self.device.record(stream))
+            launch(stream)
+            mark(row, before, self.device.record(stream))
 
-    def _packed(self, ready: Any) -> Launch:
+    def _packed(self, ready: Ready) -> Launch:
+        if ready.launch is not None:
+            return ready.launch
         assert isinstance(ready.step, KernelStep)
         kernel = ready.step.launch.kernel
         sizes = kernel.grid, kernel.block, kernel.shared

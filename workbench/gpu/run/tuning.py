@@ -19,7 +19,7 @@ from workbench.gpu.choices import Choices
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept
 from workbench.gpu.devices.base import Device
 from workbench.gpu.lowering.lower import lower
-from workbench.gpu.lowering.plan import Plan
+from workbench.gpu.lowering.plan import KernelStep, Plan
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.profile import profiled
 
@@ -91,7 +91,7 @@ def _measure(
     _, measured = profiled(load(plan), inputs, _REPETITIONS, progress=False)
     took: dict[int, float] = {}
     for row in measured.rows:
-        took[row.id] = took.get(row.id, 0.0) + median(row.seconds)
+        took[row.id] = took.get(row.id, 0.0) + median(row.seconds) / max(row.launches, 1)
     for problem, ids in _instructions(plan).items():
         if problem in chosen:
             # One of equal problems may have a longer prologue; all variants have the same ones.
@@ -101,8 +101,8 @@ def _measure(
 def _instructions(plan: Plan) -> dict[str, list[int]]:
     """The ids of the instructions that are each problem."""
     found: dict[str, dict[int, None]] = {}
-    for step in plan.kernels:
-        if step.launch.problem:
+    for step, _ in plan.timed:  # not those of branches, which are timed as a whole
+        if isinstance(step, KernelStep) and step.launch.problem:
             found.setdefault(step.launch.problem, {})[step.instruction.id] = None
     return {problem: list(ids) for problem, ids in found.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workbench.compiler.lint.finding import Cost, Finding, kind
 from workbench.compiler.lint.subject import Subject
-from workbench.compiler.record.lowered import BRANCH, HOST
+from workbench.compiler.record.lowered import BRANCH, HOST, LOOP, LoweredRow
 
 
 @kind("host-step")
@@ -18,7 +18,7 @@ def host_steps(subject: Subject) -> Iterator[Finding]:
     """
     for one in subject.open:
         row = subject.lowered.get(one.id)
-        if row is None or row.kind not in (HOST, BRANCH):
+        if row is None or not _waits(row):
             continue
         copied = sum(i.shape.bytes for i in one.inputs if not i.shape.is_dynamic)
         made = 0 if one.shape.is_dynamic else one.shape.bytes
@@ -28,5 +28,13 @@ def host_steps(subject: Subject) -> Iterator[Finding]:
         )
         if row.kind == BRANCH:
             remedy = "compute both branches and choose with Where, or decide before the run"
+        elif row.kind == LOOP:
+            remedy = "give the loop a constant count and a condition that stays true, where it can have them"
         cost = Cost(copied + made, subject.cost(one).flops, 0, subject.ms.get(one.id))
         yield subject.finding("host-step", one, remedy, row.became, cost=cost)
+
+
+def _waits(row: LoweredRow) -> bool:
+    """Whether the host takes part in a step: it computes it, or reads a value for it."""
+    reads = row.kind == LOOP and "the host reads" in row.what
+    return row.kind in (HOST, BRANCH) or reads
