@@ -118,7 +118,7 @@ polygraphy: $(VENV)/.models ## measure comparisons beside Polygraphy, which is i
 	  'polygraphy>=0.49,<0.60' 'onnxruntime>=1.21,<2' onnx
 	WORKBENCH_POLYGRAPHY=build/polygraphy/bin/python $(BIN)/python -m tests.bench --only compare $(ARGS)
 
-viewers: $(VENV)/.models ## measure the graph view beside Netron and Model Explorer, which are installed apart into build/viewers
+viewers: $(VENV)/.models ## measure the graph view beside Netron and Model Explorer, installed apart into build/viewers
 	$(PYTHON) -m venv build/viewers
 	build/viewers/bin/python -m pip --disable-pip-version-check install --quiet \
 	  'netron>=9,<10' 'ai-edge-model-explorer==0.1.34' 'model-explorer-onnx>=0.4,<0.5'

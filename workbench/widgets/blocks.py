@@ -106,7 +106,7 @@ def frame(blocks: Sequence[Block], overlay: Mapping[str, Any]) -> DataFrame:
 
 
 class Known(NamedTuple):
-    """What the comparison of two blocks needs to know of a program."""
+    """The facts of a program by which two of its blocks are compared."""
 
     scene: Scene
     versions: Sequence[int]
@@ -152,7 +152,7 @@ def _aligned(
 
 
 def _row(a: Facts | None, b: Facts | None, known: Known, chips: Container[int]) -> dict[str, Any]:
-    """What a pair of instructions has in common, and in what they differ."""
+    """The row of a pair of instructions: names, and in what they differ."""
     both = [fact for fact in (a, b) if fact is not None]
     apart = _constants_apart(both[0].id, both[1].id, known.rows, chips) if a and b else None
     x, y = (value_of(known.overlay, [fact.id]) if fact else None for fact in (a, b))

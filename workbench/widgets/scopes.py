@@ -241,11 +241,13 @@ def _scope_groups(graph: Graph, order: list[int]) -> list[int]:
 
 
 def _flat(child: _Run | int) -> Iterator[int]:
-    if isinstance(child, int):
-        yield child
-    else:
-        for inner in child.children:
-            yield from _flat(inner)
+    waiting = [child]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, int):
+            yield item
+        else:
+            waiting += reversed(item.children)
 
 
 def shared(a: Path, b: Path) -> Path:

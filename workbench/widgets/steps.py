@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from typing import Any
 
 from workbench.compiler.ir.rows import patched
@@ -16,7 +16,7 @@ from workbench.widgets import label
 from workbench.widgets.drawing import Drawing
 from workbench.widgets.packing import Ints
 from workbench.widgets.scene import Scene, scene_of
-from workbench.widgets.text_diff import ADDED, CHANGED, DIFF_LIMIT, REMOVED, Marks, Texts, diff_of
+from workbench.widgets.text_diff import ADDED, CHANGED, REMOVED, Marks, Texts, cut, diff_of
 
 AT_ONCE = 200_000
 """The most instructions of all states together that are laid out at once."""
@@ -235,7 +235,7 @@ class Steps:
         texts = self.texts(self.at(k)[1])
         shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts.named)
         rows = (["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown)
-        return list(islice(rows, DIFF_LIMIT))
+        return cut(rows, "more instructions")
 
 
 def _lowered(step: Any) -> Any:

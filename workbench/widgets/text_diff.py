@@ -55,10 +55,15 @@ def diff_of(before: Texts, after: Texts, marks: Marks) -> list[list[Any]]:
     """The rows of the text diff between two states."""
     if not any(marks):
         return []
-    rows = list(islice(_rows(before, after, marks), DIFF_LIMIT + 1))
-    if len(rows) > DIFF_LIMIT:
-        rows[DIFF_LIMIT:] = [[FOLD, None, "more rows differ"]]
-    return rows
+    return cut(_rows(before, after, marks), "more rows differ")
+
+
+def cut(rows: Iterable[list[Any]], rest: str) -> list[list[Any]]:
+    """The first rows; if there are more, the last says so."""
+    found = list(islice(rows, DIFF_LIMIT + 1))
+    if len(found) > DIFF_LIMIT:
+        found[DIFF_LIMIT:] = [[FOLD, None, rest]]
+    return found
 
 
 def _rows(before: Texts, after: Texts, marks: Marks) -> Iterator[list[Any]]:
