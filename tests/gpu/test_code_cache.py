@@ -114,7 +114,7 @@ def test_a_kernel_that_does_not_compile_is_named_with_its_line_and_instruction(
 ):
     from workbench.gpu.run import runner
 
-    def broken(source: Program, _: object) -> object:
+    def broken(source: Program, *_: object) -> object:
         plan = lower(source, device.dialect)
         (step,) = plan.kernels
         kernel = replace(

@@ -48,10 +48,10 @@ class Lowering:
         choices: Picks variants of kernels.
     """
 
-    def __init__(self, program: Program, dialect: Dialect, choices: Choices) -> None:
+    def __init__(self, program: Program, dialect: Dialect, choices: Choices | None = None) -> None:
         """Start without places."""
         self.program = program
-        self.choices = choices
+        self.choices = choices or Choices()
         self.dialect = dialect
         self.places: dict[tuple[int, int], Place] = {}
         self.steps: list[Step] = []
@@ -353,4 +353,4 @@ def _bytes(shape: Shape) -> int:
 
 def lower(program: Program, dialect: Dialect, choices: Choices | None = None) -> Plan:
     """The plan of a program's run; without choices, its kernels are those of least estimated time."""
-    return Lowering(program, dialect, choices or Choices()).plan()
+    return Lowering(program, dialect, choices).plan()
