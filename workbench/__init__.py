@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from workbench.compiler.rewrite import rule as rule
     from workbench.compiler.text.parsing import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
+    from workbench.compiler.torch import from_torch as from_torch
     from workbench.compiler.training.optimizers import SGD as SGD
     from workbench.compiler.training.optimizers import Adam as Adam
     from workbench.compiler.training.optimizers import Lamb as Lamb
@@ -103,6 +104,7 @@ _HOME = {
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
     "extend": "compiler.expressions.builder",
+    "from_torch": "compiler.torch",
     "gradient": "compiler.passes.gradients.gradient",
     "inspect": "numerics.metrics.tensor_difference",
     "lint": "compiler.lint.lint",

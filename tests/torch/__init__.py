@@ -1,0 +1,1 @@
+"""Modules of PyTorch: operators against eager, architectures through both doors."""

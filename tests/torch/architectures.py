@@ -1,0 +1,147 @@
+"""Architectures of torchvision, timm and transformers: small, with random weights, and their inputs."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import torch
+
+# Where torch is built without CUDA and torchvision with it, torchvision's operators cannot be loaded, and
+# it refuses to be imported. The models here need none of them, so a declaration is enough.
+LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
+for _name in ("nms", "qnms"):
+    try:
+        import_module("torchvision")
+    except RuntimeError:
+        LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+Made = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""A module in evaluation mode, its arguments, and those by keyword."""
+
+# Names of torchvision's models, the lengths of their images, and options that make them smaller.
+VISION: dict[str, tuple[int, dict[str, Any]]] = {
+    "alexnet": (64, {}), "vgg11_bn": (32, {}), "resnet18": (64, {}), "resnext50_32x4d": (32, {}),
+    "squeezenet1_1": (64, {}), "densenet121": (32, {}), "googlenet": (64, {"init_weights": False}),
+    "inception_v3": (96, {"init_weights": False}), "mobilenet_v2": (32, {}),
+    "mobilenet_v3_small": (32, {}), "shufflenet_v2_x0_5": (32, {}), "mnasnet0_5": (32, {}),
+    "efficientnet_b0": (32, {}), "regnet_y_400mf": (32, {}), "convnext_tiny": (32, {}),
+    "vit_b_32": (64, {"image_size": 64}), "swin_t": (64, {}), "swin_v2_t": (64, {}),
+    "maxvit_t": (64, {"input_size": (64, 64), "partition_size": 2}),
+}  # fmt: skip
+SEGMENTATION = {"lraspp_mobilenet_v3_large": 64, "deeplabv3_mobilenet_v3_large": 64}
+
+# Names of timm's models, and the lengths of their images.
+TIMM = {
+    "resnetv2_50": 64, "efficientnetv2_rw_t": 64, "mixer_s32_224": 224, "deit_tiny_patch16_224": 224,
+    "convmixer_768_32": 64, "ghostnet_100": 64, "repvgg_a0": 64, "poolformer_s12": 64, "mobileone_s0": 64,
+    "edgenext_xx_small": 64, "tf_efficientnet_lite0": 64, "hrnet_w18_small": 64,
+}  # fmt: skip
+
+_SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
+_DECODER = {**_SMALL, "vocab_size": 101, "num_key_value_heads": 2, "pad_token_id": 0}
+_GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 101}
+
+_BERT = {**_SMALL, "vocab_size": 101}
+_OPT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 64}
+_T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 101}
+_DISTIL = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "vocab_size": 101}
+
+# Models of transformers by their configuration, and options that make them small.
+TEXT: dict[str, tuple[str, dict[str, Any]]] = {
+    "Bert": ("BertModel", _BERT),
+    "Roberta": ("RobertaForMaskedLM", _BERT),
+    "DistilBert": ("DistilBertModel", _DISTIL),
+    "Albert": ("AlbertModel", {**_BERT, "embedding_size": 16}),
+    "Electra": ("ElectraModel", {**_BERT, "embedding_size": 16}),
+    "GPT2": ("GPT2LMHeadModel", _GPT),
+    "GPTNeoX": ("GPTNeoXForCausalLM", _BERT),
+    "OPT": ("OPTForCausalLM", {**_OPT, "vocab_size": 101, "word_embed_proj_dim": 32}),
+    "Llama": ("LlamaForCausalLM", _DECODER),
+    "Mistral": ("MistralForCausalLM", _DECODER),
+    "Qwen2": ("Qwen2ForCausalLM", _DECODER),
+    "Gemma": ("GemmaForCausalLM", {**_DECODER, "head_dim": 8}),
+    "Phi": ("PhiForCausalLM", {**_DECODER, "num_key_value_heads": 4}),
+    "Bloom": (
+        "BloomForCausalLM",
+        {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 101},
+    ),
+    "T5": ("T5EncoderModel", _T5),
+    "MPNet": ("MPNetModel", _BERT),
+}
+PIXELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ViT": ("ViTModel", {**_SMALL, "image_size": 32, "patch_size": 8}),
+    "Dinov2": ("Dinov2Model", {**_SMALL, "image_size": 32, "patch_size": 8}),
+    "CLIPVision": ("CLIPVisionModel", {**_SMALL, "image_size": 32, "patch_size": 8}),
+    "Segformer": ("SegformerModel", {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]}),
+}  # fmt: skip
+
+
+def architectures() -> Iterator[tuple[str, Callable[[], Made]]]:
+    """Every architecture, by its package and name."""
+    for name, (length, options) in VISION.items():
+        yield f"torchvision/{name}", lambda n=name, k=length, o=options: _vision(n, k, o)
+    for name, length in SEGMENTATION.items():
+        yield f"torchvision/{name}", lambda n=name, k=length: _segmentation(n, k)
+    for name, length in TIMM.items():
+        yield f"timm/{name}", lambda n=name, k=length: _timm(n, k)
+    for name, (model, options) in TEXT.items():
+        yield f"transformers/{model}", lambda n=name, m=model, o=options: _text(n, m, o)
+    for name, (model, options) in PIXELS.items():
+        yield f"transformers/{model}", lambda n=name, m=model, o=options: _pixels(n, m, o)
+
+
+def _image(length: int) -> tuple[Any, ...]:
+    return (torch.randn(2, 3, length, length, generator=torch.Generator().manual_seed(1)),)
+
+
+def _vision(name: str, length: int, options: dict[str, Any]) -> Made:
+    import torchvision
+
+    made = torchvision.models.get_model(name, weights=None, **options)
+    return _settled(made, _image(length)), _image(length), {}
+
+
+def _segmentation(name: str, length: int) -> Made:
+    import torchvision
+
+    made = torchvision.models.get_model(name, weights=None, weights_backbone=None, num_classes=5)
+    return _settled(made, _image(length)), _image(length), {}
+
+
+def _settled(module: Any, inputs: tuple[Any, ...]) -> Any:
+    """A module whose batch norms know the statistics of an input, so that values keep their size."""
+    norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    for norm in norms:
+        norm.momentum = 1.0
+    with torch.no_grad():
+        module.train()(*inputs)
+    return module.eval()
+
+
+def _timm(name: str, length: int) -> Made:
+    import timm
+
+    return _settled(timm.create_model(name), _image(length)), _image(length), {}
+
+
+def _of_config(name: str, model: str, options: dict[str, Any]) -> Any:
+    import transformers
+
+    config = getattr(transformers, f"{name}Config")(**options)
+    config.use_cache = False
+    return getattr(transformers, model)(config).eval()
+
+
+def _text(name: str, model: str, options: dict[str, Any]) -> Made:
+    tokens = torch.arange(3, 17).reshape(2, 7)
+    return _of_config(name, model, options), (), {"input_ids": tokens}
+
+
+def _pixels(name: str, model: str, options: dict[str, Any]) -> Made:
+    return _of_config(name, model, options), (), {"pixel_values": _image(32)[0]}

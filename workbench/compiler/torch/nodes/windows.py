@@ -1,0 +1,199 @@
+"""Poolings, adaptive ones included, their gradients, and columns of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import make
+from workbench.compiler.onnx.choices import choice
+from workbench.compiler.torch.context import Context
+from workbench.compiler.torch.nodes.matrix import gradient
+from workbench.compiler.torch.registry import torch_op
+
+Ints = Sequence[int] | int
+
+
+def _list(given: Any, rank: int, default: Sequence[int] = ()) -> tuple[int, ...]:
+    found = (given,) if isinstance(given, int) else tuple(given or default)
+    return found * rank if len(found) == 1 else found
+
+
+def _batched(node: Context, x: Instruction, rank: int) -> tuple[Instruction, bool]:
+    single = x.shape.ndim == rank + 1
+    return (node.unsqueeze(x, 0) if single else x), single
+
+
+def _single(node: Context, found: Instruction, single: bool) -> Instruction:
+    return node.squeeze(found, 0) if single else found
+
+
+@torch_op("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
+def avg_pool(
+    node: Context, x: Instruction, kernel: Ints, stride: Ints = (), padding: Ints = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor: int | None = None,
+) -> Instruction:  # fmt: skip
+    """The mean of windows; with a divisor, their sum over it."""
+    rank = int(str(node.fx.target).partition("pool")[2][0])
+    lengths = _list(kernel, rank)
+    value, single = _batched(node, x, rank)
+    pads = _list(padding, rank)
+    if divisor is not None:  # padding counts then, and has no effect on a sum
+        count_include_pad = True
+    (found,) = node.operator(
+        "AveragePool", value, kernel_shape=lengths, strides=_list(stride, rank, lengths), pads=pads * 2,
+        ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad),
+    )  # fmt: skip
+    if divisor is not None:
+        if ceil_mode:
+            raise node.fail("divisor_override with ceil_mode")
+        scale = float(np.prod(lengths)) / divisor
+        found = node.apply("mul", found, scale, type=found.shape.type)
+    return _single(node, found, single)
+
+
+@torch_op("aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices")
+def max_pool(
+    node: Context, x: Instruction, kernel: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> list[Instruction]:  # fmt: skip
+    """The maximum of each window, and its index in the plane or the volume."""
+    rank = int(str(node.fx.target).partition("pool")[2][0])
+    lengths = _list(kernel, rank)
+    value, single = _batched(node, x, rank)
+    attributes: dict[str, Any] = {
+        "padding": _list(padding, rank) * 2,
+        "stride": _list(stride, rank, lengths),
+        "lengths": lengths,
+        "dilations": _list(dilation, rank),
+        "ceil_mode": ceil_mode,
+    }
+    found = node.add("pooling", value, mode=choice("pooling", "mode", "max"), **attributes)
+    values = _cut(node, found, single, 0)
+    if not any(u.args[1] == 1 for u in node.fx.users):  # nobody reads the indices
+        return [values]
+    flat = node.add("max_pool_indices", value, **attributes)
+    plane = reduce(lambda a, b: b * a, node.lens(value)[2:])
+    places = node.apply("mod", flat, plane, type=DType.INT64)
+    return [values, _cut(node, places, single, 1)]
+
+
+def _cut(node: Context, pooled: Instruction, single: bool, index: int) -> Instruction:
+    """A pooling without trailing windows that begin in the padding, which PyTorch leaves out."""
+    wanted = node.out_lens(index)
+    rank = len(wanted) - (1 if single else 2)
+    lens, tail = node.lens(pooled)[2:], wanted[len(wanted) - rank :]
+    over = [k for k in range(rank) if isinstance(lens[k], int) and lens[k] != tail[k]]
+    if over:
+        pooled = node.slice(pooled, [2 + k for k in over], [0] * len(over), [tail[k] for k in over])
+    return _single(node, pooled, single)
+
+
+@torch_op("aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d", "aten.adaptive_avg_pool1d")
+def adaptive_avg_pool(node: Context, x: Instruction, size: Sequence[Any]) -> Instruction:
+    """The means of as many parts of each axis as the result has elements."""
+    wanted, rank = node.ints(size, "a length"), len(size)
+    first = x.shape.ndim - rank
+    lens = node.lens(x)[first:]
+    found = x
+    if all(n == 1 for n in wanted):
+        return node.add("reduce_mean", x, axes=tuple(range(first, x.shape.ndim)))
+    for k, (n, m) in enumerate(zip(node.fixed(lens, "pooled axes"), wanted, strict=True)):
+        if n != m:
+            found = _averaged(node, found, first + k, parts_of(n, m))
+    return node.add("identity", x) if found is x else found
+
+
+def parts_of(length: int, parts: int) -> Array:
+    """The share of each element of an axis in each of several parts: a row per part."""
+    shares = np.zeros((parts, length))
+    for k in range(parts):
+        start, end = k * length // parts, -(-(k + 1) * length // parts)
+        shares[k, start:end] = 1 / (end - start)
+    return shares
+
+
+def _averaged(node: Context, x: Instruction, axis: int, shares: Array) -> Instruction:
+    """The product of shares with each line along an axis."""
+    parts, length = shares.shape
+    if length % parts == 0:
+        lens = node.lens(x)
+        split = node.reshape(x, *lens[:axis], parts, length // parts, *lens[axis + 1 :])
+        return node.reduce("reduce_mean", split, (axis + 1,))
+    return _times(node, x, axis, shares)
+
+
+def _times(node: Context, x: Instruction, axis: int, matrix: Array) -> Instruction:
+    return node.value(x).along(axis, matrix).instruction
+
+
+@torch_op("aten._adaptive_avg_pool2d_backward", "aten._adaptive_avg_pool3d_backward")
+def adaptive_avg_pool_backward(node: Context, given: Instruction, x: Instruction) -> Instruction:
+    """The gradient of each part's mean, in equal shares to its elements."""
+    rank = int(str(node.fx.target).partition("pool")[2][0])
+    first, found = x.shape.ndim - rank, given
+    lens = node.fixed(node.lens(x)[first:], "pooled axes")
+    parts = node.fixed(node.lens(given)[first:], "parts")
+    for k, (n, m) in enumerate(zip(lens, parts, strict=True)):
+        if n != m:
+            found = _times(node, found, first + k, parts_of(n, m).T)
+    return node.add("identity", given) if found is given else found
+
+
+@torch_op("aten.avg_pool2d_backward", "aten.avg_pool3d_backward")
+def avg_pool_backward(
+    node: Context, given: Instruction, x: Instruction, kernel: Ints, stride: Ints, padding: Ints,
+    ceil_mode: bool, count_include_pad: bool, divisor: int | None,
+) -> Instruction:  # fmt: skip
+    """The gradient of a mean of windows, by the rule of the operation ``pooling``."""
+    rank = int(str(node.fx.target).partition("pool")[2][0])
+    lengths, pads = _list(kernel, rank), _list(padding, rank)
+    value, single = _batched(node, x, rank)
+    own, _ = _batched(node, given, rank)
+    if divisor is not None:
+        scale = float(np.prod(lengths)) / divisor
+        own, count_include_pad = node.apply("mul", own, scale, type=own.shape.type), True
+    op = make(
+        "pooling", mode=choice("pooling", "mode", "average"), padding=pads * 2, lengths=lengths,
+        stride=_list(stride, rank, lengths), dilations=(1,) * rank, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+    )  # fmt: skip
+    if op.normalized([value.shape]).compute_shape([value.shape]).lens != own.shape.lens:
+        raise node.fail("the gradient of a pooling whose last window begins in the padding")
+    return _single(node, gradient(node, op, own, value), single)
+
+
+@torch_op("aten.max_pool2d_with_indices_backward", "aten.max_pool3d_with_indices_backward")
+def max_pool_backward(node: Context, given: Instruction, x: Instruction, *rest: Any) -> Instruction:
+    """The gradient of each maximum, added at its index."""
+    indices: Instruction = rest[-1]
+    rank = int(str(node.fx.target).partition("pool")[2][0])
+    first = x.shape.ndim - rank
+    lead = node.lens(x)[:first]
+    plane = reduce(lambda a, b: b * a, node.lens(x)[first:])
+    zeros = node.fit(node.scalar(x.shape.type, 0), (*lead, plane))
+    flat = [
+        node.reshape(v, *lead, reduce(lambda a, b: b * a, node.lens(v)[first:]))
+        for v in (indices, given)
+    ]
+    return node.reshape(node.add("scatter_add", zeros, *flat, axis=first), *node.lens(x))
+
+
+@torch_op("aten.col2im")
+def col2im(
+    node: Context, x: Instruction, size: Sequence[Any], kernel: Ints, dilation: Ints, padding: Ints,
+    stride: Ints,
+) -> Instruction:  # fmt: skip
+    """Columns of blocks summed into an image."""
+    value, single = _batched(node, x, 2)
+    image, block = (node.vector(DType.INT64, node.ints(v, "a length")) for v in (size, kernel))  # pyright: ignore[reportArgumentType]
+    (found,) = node.operator(
+        "Col2Im", value, image, block, dilations=_list(dilation, 2), pads=_list(padding, 2) * 2,
+        strides=_list(stride, 2),
+    )  # fmt: skip
+    return _single(node, found, single)
