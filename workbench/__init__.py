@@ -21,6 +21,8 @@ declare("gpu", "workbench.gpu.target:GPU")
 _tracing.provide(_traces.pass_listeners, _traces.run)
 
 if TYPE_CHECKING:
+    from workbench.compat.torch.modules import to_torch as to_torch
+    from workbench.compat.torch.pretrained import from_pretrained as from_pretrained
     from workbench.compiler.builds.build import Build as Build
     from workbench.compiler.builds.build import compile as compile
     from workbench.compiler.builds.differences import differences as differences
@@ -104,6 +106,7 @@ _HOME = {
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
     "extend": "compiler.expressions.builder",
+    "from_pretrained": "compat.torch.pretrained",
     "from_torch": "compiler.torch",
     "gradient": "compiler.passes.gradients.gradient",
     "inspect": "numerics.metrics.tensor_difference",
@@ -125,6 +128,7 @@ _HOME = {
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
     "to_onnx": "compiler.onnx.write",
+    "to_torch": "compat.torch.modules",
     "trace": "compiler.expressions.builder",
     "training_step": "compiler.training.training_step",
 }
@@ -159,6 +163,8 @@ __all__ = ["__version__", *_HOME]  # noqa: PLE0604 # pyright: ignore[reportUnsup
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":  # a module, whose import loads no torch
+        return import_module("workbench.torch")
     if name not in _HOME:
         raise AttributeError(f"workbench has no {name!r}; it has {', '.join(_HOME)}")
     value = getattr(import_module(f"workbench.{_HOME[name]}"), name)

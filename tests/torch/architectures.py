@@ -27,7 +27,7 @@ VISION: dict[str, tuple[int, dict[str, Any]]] = {
     "mobilenet_v3_small": (32, {}), "shufflenet_v2_x0_5": (32, {}), "mnasnet0_5": (32, {}),
     "efficientnet_b0": (32, {}), "regnet_y_400mf": (32, {}), "convnext_tiny": (32, {}),
     "vit_b_32": (64, {"image_size": 64}), "swin_t": (64, {}), "swin_v2_t": (64, {}),
-    "maxvit_t": (64, {"input_size": (64, 64), "partition_size": 2}),
+    "maxvit_t": (224, {}),
 }  # fmt: skip
 SEGMENTATION = {"lraspp_mobilenet_v3_large": 64, "deeplabv3_mobilenet_v3_large": 64}
 
@@ -119,6 +119,9 @@ def _settled(module: Any, inputs: tuple[Any, ...]) -> Any:
     norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.momentum = 1.0
+    for weight in module.parameters():
+        if weight.ndim > 1 and not weight.any():
+            torch.nn.init.normal_(weight, std=0.1)
     with torch.no_grad():
         module.train()(*inputs)
     return module.eval()

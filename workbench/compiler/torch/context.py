@@ -44,6 +44,7 @@ class Context(NodeContext):
         )
         self.graph_importer = importer
         self.fx = node
+        self._builder = ModuleBuilder(importer.module)
 
     def fail(self, message: str) -> ModelError:
         """An error that names the operator, the module and the user's line, to be raised."""
@@ -135,7 +136,7 @@ class Context(NodeContext):
 
     def value(self, instruction: Instruction) -> Value:
         """The value of an instruction, with NumPy's operators."""
-        return ModuleBuilder(self.module).of(instruction)
+        return self._builder.of(instruction)
 
     def whole(self, value: Any, what: str) -> int:
         """An integer that must be known at import.

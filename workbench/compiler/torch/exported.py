@@ -89,11 +89,13 @@ def _place(importer: GraphImporter, exported: Any, signature: Any) -> None:
     program = importer.program
     assert isinstance(program, FromTorch)
     program.initial = {}
+    own = [s for s in signature.input_specs if s.kind.name == "USER_INPUT"]
+    importer.parameters({by_name[s.arg.name]: s.arg.name for s in own})
     for spec in signature.input_specs:
         node, kind = by_name[spec.arg.name], spec.kind.name
         if kind == "USER_INPUT":
-            importer.parameter(node, spec.arg.name)
-        elif kind in {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"}:
+            continue
+        if kind in {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"}:
             tensor = _held(exported, spec)
             if spec.target in changed:
                 importer.parameter(node, spec.target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from workbench.compiler.errors import ModelError
@@ -44,9 +44,12 @@ class GraphImporter:
         program: The program.
         module: The module of it that gets the instructions.
         owner: The ``GraphModule``, whose attributes are constants.
+        is_seeded: Whether random numbers follow from a parameter, so that each run draws others.
     """
 
-    def __init__(self, program: Program, module: Module, owner: Any) -> None:
+    def __init__(
+        self, program: Program, module: Module, owner: Any, *, is_seeded: bool = False
+    ) -> None:
         """Nothing is imported yet."""
         self.program = program
         self.module = module
@@ -58,28 +61,62 @@ class GraphImporter:
         self.narrow: dict[Instruction, int] = {}
         self.values: dict[Any, Any] = {}
         """The value of each node: an instruction, a length, a number, None, or a list of these."""
+        self.seed_name: str | None = None
+        """The parameter for the seed, once a random number was imported."""
+        self._is_seeded = is_seeded
         self._literals: dict[tuple[Any, ...], Instruction] = {}
 
     # Placeholders
 
+    def parameters(self, named: Mapping[Any, str]) -> list[str | None]:
+        """Placeholders become parameters; symbolic lengths are known from then on.
+
+        Args:
+            named: The name of each.
+
+        Returns:
+            The names of the parameters; None for a number that is known, or is a length of a tensor.
+
+        Raises:
+            ModelError: A type is not an element type of programs.
+        """
+        for node, name in named.items():
+            if hasattr(node.meta["val"], "shape"):
+                self.parameter(node, name)
+        return [self._place(node, name) for node, name in named.items()]
+
+    def _place(self, node: Any, name: str) -> str | None:
+        given = node.meta.get("val")
+        if hasattr(given, "shape"):
+            return name
+        if not hasattr(given, "node"):
+            self.values[node] = given
+            return None
+        is_new = not self.symbols.knows(given)
+        if is_new:
+            self.symbols.hold(given, self.module.add_parameter(name, Shape(DType.INT64)))
+        self.values[node] = self.symbols.length(given)
+        return name if is_new else None
+
     def parameter(self, node: Any, name: str) -> None:
-        """A placeholder becomes a parameter; its symbolic lengths are known from then on.
+        """A placeholder of a tensor becomes a parameter.
 
         Raises:
             ModelError: Its type is not an element type of programs.
         """
-        given = node.meta["val"]
         with self._source(node):
-            if hasattr(given, "shape"):
-                self.values[node] = self._tensor(node, name, given)
-            elif hasattr(given, "node"):
-                held = self.module.add_parameter(name, Shape(DType.INT64))
-                self.symbols.hold(given, held)
-                self.values[node] = self.symbols.length(given)
-            else:
-                self.values[node] = given
+            self.values[node] = self._tensor(name, node.meta["val"])
 
-    def _tensor(self, node: Any, name: str, given: Any) -> Instruction:
+    def seed(self) -> Instruction | None:
+        """The parameter for the seed of random numbers; None if they are the same in each run."""
+        if not self._is_seeded:
+            return None
+        if self.seed_name is None:
+            self.seed_name = "random_seed"
+            self._seed = self.module.add_parameter(self.seed_name, Shape(DType.UINT64, (1,)))
+        return self._seed
+
+    def _tensor(self, name: str, given: Any) -> Instruction:
         try:
             type = type_of(given.dtype)
         except ModelError as error:
@@ -228,7 +265,7 @@ class GraphImporter:
             return [
                 self._checked_one(node, *p) for p in zip(results, cast("Any", known), strict=False)
             ]
-        return found
+        return cast("Any", found)
 
     def _checked_one(self, node: Any, found: Any, known: Any) -> Any:
         is_tensor = isinstance(found, Instruction) and known is not None

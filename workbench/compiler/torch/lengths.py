@@ -45,6 +45,11 @@ class Symbols:
         made.source = value, axis
         self._sizes[expr] = made
 
+    def knows(self, symbol: Any) -> bool:
+        """Whether the value of a symbolic integer can be computed."""
+        expr = symbol.node.expr
+        return expr.is_number or all(s in self._sizes for s in expr.free_symbols)
+
     def hold(self, symbol: Any, value: Instruction) -> None:
         """A symbolic integer is the one element of a value."""
         expr = symbol.node.expr

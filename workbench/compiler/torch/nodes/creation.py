@@ -62,8 +62,11 @@ def _seed(node: Context) -> int:
 
 
 def uniform(node: Context, lens: Sequence[Length], salt: int = 0) -> Instruction:
-    """Uniform random numbers from 0 to 1, drawn in each run from a seed of the node."""
+    """Uniform random numbers from 0 to 1, from a seed of the node, and the run's if it has one."""
     seed = node.vector(DType.UINT64, [_seed(node) + salt])
+    drawn = node.graph_importer.seed()
+    if drawn is not None:
+        seed = node.add("add", drawn, seed)
     like = node.fit(node.scalar(DType.FLOAT, 0), lens)
     return node.add("random_uniform", seed, like)
 
