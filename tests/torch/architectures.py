@@ -1,20 +1,9 @@
 """Architectures of torchvision, timm and transformers: small, with random weights, and their inputs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
-
-import torch
-
-# Where torch is built without CUDA and torchvision with it, torchvision's operators cannot be loaded, and
-# it refuses to be imported. The models here need none of them, so a declaration is enough.
-LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):
-    try:
-        import_module("torchvision")
-    except RuntimeError:
-        LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
 
 Made = tuple[Any, tuple[Any, ...], dict[str, Any]]
 """A module in evaluation mode, its arguments, and those by keyword."""
@@ -82,40 +71,62 @@ PIXELS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def architectures() -> Iterator[tuple[str, Callable[[], Made]]]:
-    """Every architecture, by its package and name."""
-    for name, (length, options) in VISION.items():
-        yield f"torchvision/{name}", lambda n=name, k=length, o=options: _vision(n, k, o)
-    for name, length in SEGMENTATION.items():
-        yield f"torchvision/{name}", lambda n=name, k=length: _segmentation(n, k)
-    for name, length in TIMM.items():
-        yield f"timm/{name}", lambda n=name, k=length: _timm(n, k)
-    for name, (model, options) in TEXT.items():
-        yield f"transformers/{model}", lambda n=name, m=model, o=options: _text(n, m, o)
-    for name, (model, options) in PIXELS.items():
-        yield f"transformers/{model}", lambda n=name, m=model, o=options: _pixels(n, m, o)
+def architectures() -> dict[str, Callable[[], Made]]:
+    """The function that makes each architecture, by its package and name; nothing is imported yet."""
+    return {
+        **{f"torchvision/{n}": partial(_vision, n, *given) for n, given in VISION.items()},
+        **{f"torchvision/{n}": partial(_segmentation, n, k) for n, k in SEGMENTATION.items()},
+        **{f"timm/{n}": partial(_timm, n, k) for n, k in TIMM.items()},
+        **{f"transformers/{m}": partial(_text, n, m, o) for n, (m, o) in TEXT.items()},
+        **{f"transformers/{m}": partial(_pixels, n, m, o) for n, (m, o) in PIXELS.items()},
+    }
+
+
+def declare_operators() -> None:
+    """Let torchvision be imported where torch is built without CUDA and torchvision with it.
+
+    Its operators cannot be loaded then, and it refuses to be imported. The models here need none of
+    them, so declarations are enough.
+    """
+    import torch
+
+    for name in ("nms", "qnms"):
+        try:
+            import_module("torchvision")
+        except RuntimeError:
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            LIBRARIES.append(library)
+
+
+LIBRARIES: list[Any] = []
+"""Declarations, which last as long as these."""
 
 
 def _image(length: int) -> tuple[Any, ...]:
+    import torch
+
     return (torch.randn(2, 3, length, length, generator=torch.Generator().manual_seed(1)),)
 
 
 def _vision(name: str, length: int, options: dict[str, Any]) -> Made:
-    import torchvision
-
+    declare_operators()
+    torchvision = import_module("torchvision")
     made = torchvision.models.get_model(name, weights=None, **options)
     return _settled(made, _image(length)), _image(length), {}
 
 
 def _segmentation(name: str, length: int) -> Made:
-    import torchvision
-
+    declare_operators()
+    torchvision = import_module("torchvision")
     made = torchvision.models.get_model(name, weights=None, weights_backbone=None, num_classes=5)
     return _settled(made, _image(length)), _image(length), {}
 
 
 def _settled(module: Any, inputs: tuple[Any, ...]) -> Any:
     """A module whose batch norms know the statistics of an input, so that values keep their size."""
+    import torch
+
     norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.momentum = 1.0
@@ -128,20 +139,22 @@ def _settled(module: Any, inputs: tuple[Any, ...]) -> Any:
 
 
 def _timm(name: str, length: int) -> Made:
-    import timm
-
+    declare_operators()
+    timm = import_module("timm")
     return _settled(timm.create_model(name), _image(length)), _image(length), {}
 
 
 def _of_config(name: str, model: str, options: dict[str, Any]) -> Any:
-    import transformers
-
+    declare_operators()
+    transformers = import_module("transformers")
     config = getattr(transformers, f"{name}Config")(**options)
     config.use_cache = False
     return getattr(transformers, model)(config).eval()
 
 
 def _text(name: str, model: str, options: dict[str, Any]) -> Made:
+    import torch
+
     tokens = torch.arange(3, 17).reshape(2, 7)
     return _of_config(name, model, options), (), {"input_ids": tokens}
 

@@ -2,5 +2,19 @@
 
 import pytest
 
-pytestmark = pytest.mark.torch
-torch = pytest.importorskip("torch") if False else None
+from tests.torch.architectures import architectures
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.mark.parametrize("name", architectures())
+def test_an_architecture_equals_eager_through_both_doors(name):
+    from tests.torch.agreement import TOLERANCE
+    from tests.torch.measured import measured
+
+    row = measured(name)
+    assert not row.error
+    assert row.largest > 1e-3, "the results say nothing"
+    assert row.exported < TOLERANCE
+    assert row.compiled < TOLERANCE
+    assert row.graphs == 1

@@ -19,7 +19,7 @@ from workbench.compiler.torch.installed import torch
 from workbench.compiler.torch.provenance import line_text
 
 OPTIONS = {"target", "precision", "passes", "disable", "keep", "device", "record", "check"}
-"""What ``options=`` of ``torch.compile`` may have: arguments of `workbench.compile`."""
+"""The keys of ``options=`` of ``torch.compile``: arguments of `workbench.compile`."""
 
 _numbers = count()
 

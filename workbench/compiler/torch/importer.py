@@ -252,7 +252,7 @@ class GraphImporter:
     # Results
 
     def _checked(self, node: Any, found: Any) -> Any:
-        """What a handler returned, with lengths as narrow as PyTorch knows them.
+        """The values that a handler returned, with lengths as narrow as PyTorch knows them.
 
         Raises:
             ModelError: It differs from what PyTorch says of the result.

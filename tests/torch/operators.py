@@ -1,0 +1,108 @@
+"""PyTorch's own samples of operators (OpInfo): traced, imported, run, and compared with eager."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.common_methods_invocations import op_db
+
+import workbench as wb
+from tests.torch.agreement import tensors
+from workbench.compat.torch.backend import core_decompositions, import_graph
+from workbench.compat.torch.running import run
+
+SAMPLES = 6
+"""Samples of each operator and type: the first ones."""
+
+TYPES = (torch.float32, torch.int64, torch.bool)
+
+
+@dataclass
+class Outcome:
+    """One sample."""
+
+    operator: str
+    type: str
+    kind: str
+    """``agrees``, ``differs``, ``refused`` or ``failed``; ``skipped`` if eager or the tracer fails."""
+    operators: frozenset[str]
+    """The ATen operators of the graph."""
+    detail: str = ""
+
+
+def core_operators() -> frozenset[str]:
+    """The names of the core ATen operators of the installed torch."""
+    found: set[str] = set()
+    for full in torch._C._dispatch_get_all_op_names():
+        space, _, rest = full.partition("::")
+        packet, _, overload = rest.partition(".")
+        if space != "aten":
+            continue
+        try:
+            op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        except AttributeError:  # an operator without a Python name
+            continue
+        if torch.Tag.core in op.tags:
+            found.add(str(op).removesuffix(".default"))
+    return frozenset(found)
+
+
+def samples(chosen: Callable[[str], bool] = lambda _: True) -> Iterator[tuple[Any, Any, Any]]:
+    """Operators with a type and a sample."""
+    for op in op_db:
+        if not chosen(op.formatted_name):
+            continue
+        for type in TYPES:
+            if type in op.supported_dtypes("cpu"):
+                for sample in islice(op.sample_inputs("cpu", type), SAMPLES):
+                    yield op, type, sample
+
+
+def outcome(op: Any, type: torch.dtype, sample: Any) -> Outcome:
+    """One sample traced, imported, run by the reference and compared."""
+    name, kind = op.formatted_name, str(type).removeprefix("torch.")
+    leaves, spec = torch.utils._pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [k for k, v in enumerate(leaves) if isinstance(v, torch.Tensor)]
+
+    def call(*given: Any) -> Any:
+        filled = list(leaves)
+        for place, value in zip(places, given, strict=True):
+            filled[place] = value
+        first, rest, named = torch.utils._pytree.tree_unflatten(filled, spec)
+        return tensors(op(first, *rest, **named))
+
+    given = [leaves[k].detach() for k in places]
+    try:
+        wanted = call(*[g.clone() for g in given])
+        functional = torch.func.functionalize(call, remove="mutations")
+        traced = make_fx(functional, core_decompositions(), tracing_mode="fake")(*given)
+    except Exception as error:  # whatever eager and the tracer refuse
+        return Outcome(name, kind, "skipped", frozenset(), f"{error}"[:200])
+    used = frozenset(
+        str(n.target).removesuffix(".default") for n in traced.graph.nodes if n.op == "call_function"
+    )
+    return Outcome(name, kind, *_compared(traced, given, wanted, used))
+
+
+def _compared(traced: Any, given: Any, wanted: Any, used: frozenset[str]) -> tuple[str, frozenset[str], str]:
+    try:
+        imported = import_graph(traced)
+        build = wb.compile(imported.program, target="ref", record=False)
+        named = {n: a for n, a in zip(imported.names, given, strict=True) if n is not None}
+        if imported.seed is not None:
+            return "skipped", used, "random numbers"
+        outputs = run(build, named)
+        found = [outputs[k] for k in imported.results if k is not None]
+    except wb.WorkbenchError as error:
+        return "refused", used, f"{error}"[:300]
+    except Exception as error:  # a defect: it is counted, and named
+        return "failed", used, f"{type(error).__name__}: {error}"[:300]
+    try:
+        for f, w in zip(found, wanted, strict=True):
+            torch.testing.assert_close(f, w, rtol=2e-4, atol=2e-5, equal_nan=True)
+    except AssertionError as error:
+        return "differs", used, f"{error}"[:300]
+    return "agrees", used, ""

@@ -1,0 +1,166 @@
+"""Modules of PyTorch as programs: lineage, memory, state, open lengths, and what is refused."""
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.compiler.errors import ModelError
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def torch():
+    import torch
+
+    torch.manual_seed(0)
+    return torch
+
+
+def _net(torch):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+            self.head = torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            pooled = torch.relu(self.body(x)).mean((2, 3))
+            return {"logits": self.head(pooled), "rest": (pooled, x.shape[0])}
+
+    return Net()
+
+
+def test_results_have_the_names_of_the_structure(torch):
+    x = torch.randn(3, 3, 8, 8)
+    net = _net(torch).eval()
+    program = wb.from_torch(net, (x,))
+    assert program.output_names == ("logits", "rest.output0", "rest.output1")
+    found = wb.compile(program, "cpu").run({"x": x.numpy()})
+    wanted = net(x)
+    np.testing.assert_allclose(found["logits"], wanted["logits"].detach(), 1e-5, 1e-6)
+    np.testing.assert_allclose(found["rest.output0"], wanted["rest"][0].detach(), 1e-5, 1e-6)
+    assert int(found["rest.output1"]) == 3
+
+
+def test_instructions_come_from_a_module_and_a_line(torch):
+    program = wb.from_torch(_net(torch).eval(), (torch.randn(1, 3, 8, 8),))
+    (conv,) = [i for i in program.main if i.name == "convolution"]
+    (name,) = conv.sources
+    source = program.source_nodes[name]
+    assert source.scope == ("body", "0")
+    assert source.op_type == "aten.convolution.default"
+    assert "test_import.py" in source.attributes
+    assert "pooled = torch.relu(self.body(x))" in source.attributes
+    assert program.tensors[name] in {i.id for i in program.main}
+
+
+def test_weights_share_their_memory(torch):
+    net = torch.nn.Linear(64, 32)
+    program = wb.from_torch(net, (torch.randn(2, 64),))
+    weights = net.weight.detach().numpy()
+    literals = [i.literal.numpy() for i in program.main if i.literal is not None]
+    assert any(np.shares_memory(array, weights) for array in literals)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3fn"])
+def test_narrow_weights_keep_their_bits_and_memory(torch, name):
+    from workbench.compiler.torch.tensors import array_of, tensor_of
+
+    tensor = torch.randn(5, 3).to(getattr(torch, name))
+    array = array_of(tensor)
+    assert array.ctypes.data == tensor.data_ptr()
+    back = tensor_of(array)
+    assert back.dtype is tensor.dtype
+    assert torch.equal(back.view(torch.uint8), tensor.view(torch.uint8))
+
+
+def test_buffers_that_forward_changes_are_parameters_and_outputs(torch):
+    net = _net(torch)
+    x = torch.randn(6, 3, 8, 8)
+    program = wb.from_torch(net, (x,))
+    assert set(program.updates) == {
+        f"body.1.{n}" for n in ("running_mean", "running_var", "num_batches_tracked")
+    }
+    state = wb.compile(program, "cpu").stateful(program.initial)
+    for _ in range(3):
+        state.run({"x": x.numpy()})
+        net(x)
+    np.testing.assert_allclose(state["body.1.running_var"], net.body[1].running_var, 1e-5)
+    assert state["body.1.num_batches_tracked"] == 3
+
+
+def test_open_lengths_are_symbols_with_their_ranges(torch):
+    class Pairs(torch.nn.Module):
+        def forward(self, x, y):
+            both = torch.cat([x, y], 1)
+            return torch.softmax(both @ both.transpose(1, 2), -1).reshape(x.shape[0], -1)
+
+    length = torch.export.Dim("length", min=2, max=9)
+    shapes = {"x": {0: torch.export.Dim("batch", max=8), 1: length}, "y": {0: torch.export.Dim.AUTO, 1: length}}
+    given = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
+    program = wb.from_torch(Pairs(), given, dynamic_shapes=shapes)
+    lengths = program.parameters["x"].dims
+    assert [d.is_symbolic for d in lengths] == [True] * 3
+    assert (lengths[0].max, lengths[1].min, lengths[1].max) == (8, 2, 9)
+    for target in ("ref", "cpu"):
+        build = wb.compile(program, target)
+        for batch, size in ((1, 2), (5, 9), (8, 3)):
+            x, y = torch.randn(batch, size, 4), torch.randn(batch, size, 4)
+            (found,) = build.run({"x": x.numpy(), "y": y.numpy()}).values()
+            np.testing.assert_allclose(found, Pairs()(x, y), 1e-5, 1e-6)
+
+
+def test_an_unknown_operator_is_refused_with_module_and_line(torch):
+    class Deep(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Module()
+            self.inner.forward = lambda x: torch.linalg.eigvals(x).real
+
+        def forward(self, x):
+            return self.inner(x)
+
+    with pytest.raises(ModelError, match=r"linalg_eig.*(inner|test_import\.py)"):
+        wb.from_torch(Deep(), (torch.randn(3, 3),))
+
+
+def test_what_export_refuses_is_an_error_of_the_model(torch):
+    class Branches(torch.nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x
+
+    with pytest.raises(ModelError, match=r"torch\.export: "):
+        wb.from_torch(Branches(), (torch.ones(3),))
+
+
+def test_an_operator_can_be_taught(torch):
+    from workbench.compiler.torch import torch_op
+    from workbench.compiler.torch.registry import _HANDLERS
+
+    @torch_op("aten.lgamma")
+    def lgamma(node, x):
+        return node.apply("mul", x, 2, type=node.dtype())
+
+    class Taught(torch.nn.Module):
+        def forward(self, x):
+            return torch.lgamma(x)
+
+    try:
+        program = wb.from_torch(Taught(), (torch.ones(3),))
+    finally:
+        del _HANDLERS["aten.lgamma"]
+    (found,) = wb.compile(program, "ref").run({"x": np.ones(3, np.float32)}).values()
+    np.testing.assert_array_equal(found, [2, 2, 2])
+
+
+def test_random_numbers_of_an_export_are_uniform_and_normal(torch):
+    class Drawn(torch.nn.Module):
+        def forward(self, x):
+            return torch.rand_like(x), torch.randn_like(x)
+
+    program = wb.from_torch(Drawn(), (torch.ones(4000),))
+    flat, bell = wb.compile(program, "cpu").run({"x": np.ones(4000, np.float32)}).values()
+    assert 0 <= flat.min() < 0.01 < 0.99 < flat.max() < 1
+    assert abs(bell.mean()) < 0.06
+    assert abs(bell.std() - 1) < 0.04
