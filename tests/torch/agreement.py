@@ -34,7 +34,11 @@ def difference(found: Sequence[Any], wanted: Sequence[torch.Tensor]) -> float:
 
 
 def by_export(
-    module: Any, arguments: Sequence[Any], named: Mapping[str, Any], target: str = "cpu", **options: Any
+    module: Any,
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+    target: str = "cpu",
+    **options: Any,
 ) -> tuple[list[Any], Any]:
     """The results of ``wb.from_torch``'s program, and its build."""
     program = wb.from_torch(module, tuple(arguments), dict(named))
@@ -44,7 +48,9 @@ def by_export(
     return list(found.values()), build
 
 
-def by_compile(module: Any, arguments: Sequence[Any], named: Mapping[str, Any], **options: Any) -> Any:
+def by_compile(
+    module: Any, arguments: Sequence[Any], named: Mapping[str, Any], **options: Any
+) -> Any:
     """The results of ``torch.compile``."""
     torch._dynamo.reset()
     compiled = torch.compile(module, backend="workbench", **options)

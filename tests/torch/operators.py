@@ -72,7 +72,7 @@ def outcome(op: Any, type: torch.dtype, sample: Any) -> Outcome:
         for place, value in zip(places, given, strict=True):
             filled[place] = value
         first, rest, named = torch.utils._pytree.tree_unflatten(filled, spec)
-        return tensors(op(first, *rest, **named))
+        return _real(tensors(op(first, *rest, **named)))
 
     given = [leaves[k].detach() for k in places]
     try:
@@ -82,12 +82,44 @@ def outcome(op: Any, type: torch.dtype, sample: Any) -> Outcome:
     except Exception as error:  # whatever eager and the tracer refuse
         return Outcome(name, kind, "skipped", frozenset(), f"{error}"[:200])
     used = frozenset(
-        str(n.target).removesuffix(".default") for n in traced.graph.nodes if n.op == "call_function"
+        str(n.target).removesuffix(".default")
+        for n in traced.graph.nodes
+        if n.op == "call_function"
     )
     return Outcome(name, kind, *_compared(traced, given, wanted, used))
 
 
-def _compared(traced: Any, given: Any, wanted: Any, used: frozenset[str]) -> tuple[str, frozenset[str], str]:
+def _real(results: list[Any]) -> list[Any]:
+    """Complex results as pairs of numbers, since a program returns none."""
+    return [torch.view_as_real(r.resolve_conj()) if r.is_complex() else r for r in results]
+
+
+def direct_outcome(name: str, arguments: tuple[Any, ...]) -> Outcome:
+    """An operator called as it is, without decompositions."""
+    packet, _, overload = name.partition(".")
+    op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    more = {"rounding_mode": "floor"} if packet == "div" else {}
+    leaves, spec = torch.utils._pytree.tree_flatten(arguments)
+    places = [k for k, v in enumerate(leaves) if isinstance(v, torch.Tensor)]
+
+    def call(*given: Any) -> Any:
+        filled = list(leaves)
+        for place, value in zip(places, given, strict=True):
+            filled[place] = value
+        found = tensors(op(*torch.utils._pytree.tree_unflatten(filled, spec), **more))
+        return (
+            found[:1] if packet == "_embedding_bag" else found
+        )  # the rest are notes for its gradient
+
+    given = [leaves[k] for k in places]
+    traced = make_fx(call, tracing_mode="fake")(*given)
+    used = frozenset(f"aten.{n}" for n in (name,))
+    return Outcome(name, "direct", *_compared(traced, given, call(*given), used))
+
+
+def _compared(
+    traced: Any, given: Any, wanted: Any, used: frozenset[str]
+) -> tuple[str, frozenset[str], str]:
     try:
         imported = import_graph(traced)
         build = wb.compile(imported.program, target="ref", record=False)

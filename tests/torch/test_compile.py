@@ -44,7 +44,10 @@ def _trained(torch, compiled):
     draw = torch.Generator().manual_seed(1)
     losses = []
     for _ in range(6):
-        x, wanted = torch.randn(6, 3, 16, 16, generator=draw), torch.randint(0, 10, (6,), generator=draw)
+        x, wanted = (
+            torch.randn(6, 3, 16, 16, generator=draw),
+            torch.randint(0, 10, (6,), generator=draw),
+        )
         loss = torch.nn.functional.cross_entropy(step(x), wanted)
         optimizer.zero_grad()
         loss.backward()

@@ -97,7 +97,10 @@ def test_open_lengths_are_symbols_with_their_ranges(torch):
             return torch.softmax(both @ both.transpose(1, 2), -1).reshape(x.shape[0], -1)
 
     length = torch.export.Dim("length", min=2, max=9)
-    shapes = {"x": {0: torch.export.Dim("batch", max=8), 1: length}, "y": {0: torch.export.Dim.AUTO, 1: length}}
+    shapes = {
+        "x": {0: torch.export.Dim("batch", max=8), 1: length},
+        "y": {0: torch.export.Dim.AUTO, 1: length},
+    }
     given = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
     program = wb.from_torch(Pairs(), given, dynamic_shapes=shapes)
     lengths = program.parameters["x"].dims

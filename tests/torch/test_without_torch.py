@@ -10,11 +10,11 @@ import workbench as wb
 from workbench.compiler.errors import ModelError
 from workbench.compiler.torch.provenance import described, line_text, scope_of, source_node
 
-STACK = '''File "/models/net.py", line 12, in forward
+STACK = """File "/models/net.py", line 12, in forward
     y = self.conv(x)
   File "/env/site-packages/torch/nn/modules/conv.py", line 565, in forward
     return self._conv_forward(input, self.weight, self.bias)
-'''
+"""
 
 
 def _node(**meta):
@@ -48,7 +48,9 @@ def test_a_folder_needs_the_extra_and_a_configuration(tmp_path):
     with pytest.raises(ModelError, match=r"no config\.json"):
         wb.from_pretrained(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match=r"'safetensors' is not installed.*graph-workbench\[torch\]"):
+    with pytest.raises(
+        ModelError, match=r"'safetensors' is not installed.*graph-workbench\[torch\]"
+    ):
         wb.from_pretrained(tmp_path)
 
 

@@ -223,7 +223,10 @@ class GraphImporter:
     def _handled(self, node: Any, name: str) -> Any:
         handler = registry.find(name)
         assert handler is not None, name
-        return handler(Context(self, node), *self._arguments(node))
+        context = Context(self, node)
+        if name.removesuffix(".default") not in registry.COMPLEX and _has_complex(node):
+            raise context.fail("complex numbers, which only few operators have a handler for")
+        return handler(context, *self._arguments(node))
 
     def _arguments(self, node: Any) -> list[Any]:
         """The arguments in the order of the operator's schema, with its defaults."""
@@ -273,7 +276,9 @@ class GraphImporter:
 
     def _narrowed(self, node: Any, found: Instruction, known: Any) -> Instruction:
         wanted, own = [self.symbols.dim(n) for n in known.shape], dims_of(found.shape)
-        type = type_of(known.dtype)
+        if known.dtype.is_complex:
+            wanted = [*wanted, Dim(2, 2)]
+        type = type_of(known.dtype.to_real() if known.dtype.is_complex else known.dtype)
         agree = len(own) == len(wanted) and all(map(_may_equal, own, wanted))
         if found.shape.type is not type or not agree:
             expected = f"{type.type_name}, {{{', '.join(map(str, wanted))}}}"
@@ -290,6 +295,12 @@ class GraphImporter:
         Raises:
             ModelError: An output is neither a tensor nor an integer.
         """
+        for node in nodes:
+            known = node.meta.get("val") if hasattr(node, "meta") else None
+            if getattr(getattr(known, "dtype", None), "is_complex", False):
+                raise ModelError(
+                    f"output {node.name!r} has complex numbers; expected torch.view_as_real of it"
+                )
         return [self._output(self._value(n)) for n in nodes]
 
     def _output(self, value: Any) -> Instruction:
@@ -306,6 +317,12 @@ class GraphImporter:
         if isinstance(value, Size):
             return self.module.add("squeeze", value.value, axes=(0,))
         raise ModelError(f"an output of {type(value).__name__}; expected tensors and integers")
+
+
+def _has_complex(node: Any) -> bool:
+    """Whether an operator takes or returns complex numbers."""
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    return any(getattr(getattr(v, "dtype", None), "is_complex", False) for v in values)
 
 
 def _may_equal(own: Dim, wanted: Dim) -> bool:

@@ -10,6 +10,9 @@ from workbench.compiler.torch.context import Handler
 
 _HANDLERS: dict[str, Handler] = {}
 
+COMPLEX: set[str] = set()
+"""Operators whose handlers take or return complex numbers: values whose last axis has both parts."""
+
 H = TypeVar("H", bound=Handler)
 
 
@@ -30,6 +33,12 @@ def torch_op(*names: str) -> Callable[[H], H]:
         return handler
 
     return register
+
+
+def complex_op(*names: str) -> Callable[[H], H]:
+    """Register a function as the importer of some operators that may have complex numbers."""
+    COMPLEX.update(names)
+    return torch_op(*names)
 
 
 def find(name: str) -> Handler | None:

@@ -24,9 +24,8 @@ ROUNDING = {"ceil": "ceil", "floor": "floor", "round": "nearbyint"}
 """Operators that leave integers as they are."""
 
 BINARY = {
-    "mul.Tensor": "mul", "mul.Scalar": "mul", "div.Tensor": "div", "div.Scalar": "div",
-    "maximum": "max", "minimum": "min", "pow.Tensor_Tensor": "pow", "pow.Tensor_Scalar": "pow",
-    "pow.Scalar": "pow", "atan2": "atan2", "bitwise_and.Tensor": "bitwise_and",
+    "mul.Scalar": "mul", "div.Tensor": "div", "div.Scalar": "div",
+    "maximum": "max", "minimum": "min", "atan2": "atan2", "bitwise_and.Tensor": "bitwise_and",
     "bitwise_and.Scalar": "bitwise_and", "bitwise_or.Tensor": "bitwise_or",
     "bitwise_or.Scalar": "bitwise_or", "bitwise_xor.Tensor": "bitwise_xor",
     "bitwise_xor.Scalar": "bitwise_xor", "fmod.Tensor": "fmod", "fmod.Scalar": "fmod",
@@ -115,14 +114,20 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 torch_op("aten.logical_not")(_logical("not"))
 
 
-@torch_op("aten.add.Tensor", "aten.add.Scalar")
+def product(node: Context, a: Operand, b: Operand) -> Instruction:
+    """``a · b``."""
+    type = node.dtype()
+    return node.apply(_named("mul", type), a, b, type=type)
+
+
+@torch_op("aten.add.Scalar")
 def add(node: Context, a: Operand, b: Operand, alpha: float = 1) -> Instruction:
     """``a + alpha · b``."""
     type = node.dtype()
     return node.apply(_named("add", type), a, _scaled(node, b, alpha, type), type=type)
 
 
-@torch_op("aten.sub.Tensor", "aten.sub.Scalar")
+@torch_op("aten.sub.Scalar")
 def sub(node: Context, a: Operand, b: Operand, alpha: float = 1) -> Instruction:
     """``a - alpha · b``."""
     type = node.dtype()
@@ -172,6 +177,21 @@ def _truncated(node: Context, x: Instruction) -> Instruction:
 def trunc(node: Context, x: Instruction) -> Instruction:
     """Rounded towards zero."""
     return _truncated(node, x) if x.shape.type.is_float else node.add("identity", x)
+
+
+@torch_op("aten.pow.Tensor_Tensor", "aten.pow.Tensor_Scalar", "aten.pow.Scalar")
+def power(node: Context, a: Operand, b: Operand) -> Instruction:
+    """``a`` to the power of ``b``; of integers to a negative power, only 1 and -1 leave something."""
+    type = node.dtype()
+    if type.is_float or isinstance(b, int | float):
+        return node.apply(_named("pow", type), a, b, type=type)
+    below = node.test("less", b, 0, type=type)
+    plain = node.apply("pow", a, node.apply("max", b, 0, type=type), type=type)
+    odd = node.apply("mod", b, 2, type=type)
+    turned = node.apply("sub", 1, node.apply("mul", odd, 2, type=type), type=type)
+    unit = node.choose(node.test("equal", a, -1, type=type), turned, 0, type)
+    unit = node.choose(node.test("equal", a, 1, type=type), 1, unit, type)
+    return node.choose(below, unit, plain, type)
 
 
 @torch_op("aten.log10")
@@ -282,23 +302,15 @@ def leaky_relu(node: Context, x: Instruction, negative_slope: float = 0.01) -> I
     return node.add("leaky_relu", x, alpha=float(negative_slope))
 
 
-@torch_op("aten._to_copy", "prims.convert_element_type")
-def to_copy(node: Context, x: Instruction, *_: Any) -> Instruction:
-    """A value in another element type."""
-    type = node.dtype()
-    return node.add("identity", x) if x.shape.type is type else node.convert(x, type)
-
-
 @torch_op(
     "aten.alias", "aten.clone", "aten.detach", "aten.lift_fresh_copy", "aten.lift", "aten.contiguous",
-    "aten.detach_", "aten.view_of",
 )  # fmt: skip
 def same(node: Context, x: Instruction, *_: Any) -> Instruction:
     """The value itself."""
     return node.add("identity", x)
 
 
-@torch_op("aten.copy", "aten.copy_")
+@torch_op("aten.copy")
 def copied(node: Context, x: Instruction, source: Instruction, *_: Any) -> Instruction:
     """A value with the type and the lens of another."""
     return node.fit(node.convert(source, x.shape.type), node.lens(x))
@@ -308,3 +320,52 @@ def copied(node: Context, x: Instruction, source: Instruction, *_: Any) -> Instr
 def filled(node: Context, x: Instruction, value: Operand, *_: Any) -> Instruction:
     """One number in the lens of a value."""
     return node.fit(node.operand(value, node.dtype()), node.out_lens())
+
+
+@torch_op("aten.erfc")
+def erfc(node: Context, x: Instruction) -> Instruction:
+    """``1 - erf(x)``."""
+    type = node.dtype()
+    return node.apply("sub", 1, node.add("erf", node.convert(x, type)), type=type)
+
+
+@torch_op("aten.exp2")
+def exp2(node: Context, x: Instruction) -> Instruction:
+    """2 to the power of x."""
+    return node.apply("pow", 2, x, type=node.dtype())
+
+
+@torch_op("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copysign(node: Context, x: Operand, sign: Operand) -> Instruction:
+    """The size of one value with the sign of another, whose zeros have signs, too."""
+    type = node.dtype()
+    size, given = node.add("abs", node.operand(x, type)), node.operand(sign, type)
+    below = node.test("less", node.apply("div", 1, given, type=type), 0, type=type)
+    below = node.apply("logical_or", below, node.test("less", given, 0, type=type), type=DType.BOOL)
+    return node.choose(below, node.add("neg", size), size, type)
+
+
+@torch_op("aten.hypot")
+def hypot(node: Context, a: Instruction, b: Instruction) -> Instruction:
+    """``√(a² + b²)``."""
+    type = node.dtype()
+    squares = [node.apply("mul", v, v, type=type) for v in (a, b)]
+    return node.add("sqrt", node.apply("add", *squares, type=type))
+
+
+@torch_op("aten.fmax", "aten.fmin")
+def number(node: Context, a: Instruction, b: Instruction) -> Instruction:
+    """The larger or smaller element of two; a number is preferred to NaN."""
+    type, op = node.dtype(), "max" if "fmax" in str(node.fx.target) else "min"
+    found = node.apply(_named(op, type), a, b, type=type)
+    if not type.is_float:
+        return found
+    missing = [node.convert(node.add("isnan", node.convert(v, type)), DType.BOOL) for v in (a, b)]
+    return node.choose(missing[0], b, node.choose(missing[1], a, found, type), type)
+
+
+@torch_op("aten.bitwise_left_shift.Tensor", "aten.bitwise_right_shift.Tensor")
+def shifted(node: Context, a: Instruction, b: Instruction) -> Instruction:
+    """The bits of integers shifted."""
+    side = "left" if "left" in str(node.fx.target) else "right"
+    return node.apply(f"shift_{side}", a, b, type=node.dtype())

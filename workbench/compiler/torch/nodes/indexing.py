@@ -24,6 +24,8 @@ def _ranked(node: Context, *values: Instruction) -> list[Instruction]:
 @torch_op("aten.gather")
 def gather(node: Context, x: Instruction, dim: int, index: Instruction, *_: Any) -> Instruction:
     """For each position, the element along an axis that the index there selects."""
+    if node.is_empty(index):
+        return node.filled(node.dtype(), node.out_lens(), 0)
     data, places = _ranked(node, x, index)
     axis = dim % data.shape.ndim
     found = node.add("gather_elements", _cut(node, data, places, axis), places, axis=axis)
@@ -103,7 +105,7 @@ def _placed(
     return node.transpose(found, *order)
 
 
-@torch_op("aten.index_put", "aten._unsafe_index_put", "aten.index_put_")
+@torch_op("aten.index_put", "aten._unsafe_index_put")
 def index_put(
     node: Context, x: Instruction, indices: Sequence[Instruction | None], values: Instruction,
     accumulate: bool = False, *_: Any,

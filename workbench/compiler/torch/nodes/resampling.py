@@ -29,47 +29,60 @@ def grid_sampler(
 
 
 def _resized(
-    node: Context, x: Instruction, factors: Sequence[float] | None, **attributes: Any
+    node: Context, x: Instruction, factors: Sequence[float | None] | None, **attributes: Any
 ) -> Instruction:
     """ONNX's Resize to the lengths of the result; PyTorch's scales, where given, set the coordinates."""
     lens, own = node.fixed(node.out_lens(), "the result"), node.fixed(node.lens(x), "the input")
-    empty = node.vector(DType.FLOAT, [])
-    scaled = factors is not None and all(
-        int(n * f) == m for n, f, m in zip(own[2:], factors, lens[2:], strict=True)
-    )
-    if scaled and factors is not None:
-        scales = node.vector(DType.FLOAT, [1.0, 1.0, *factors])
+    empty, given = node.vector(DType.FLOAT, []), [f for f in factors or () if f is not None]
+    pairs = list(zip(own[2:], given, lens[2:], strict=False))
+    if len(given) == len(lens) - 2 and all(int(n * f) == m for n, f, m in pairs):
+        scales = node.vector(DType.FLOAT, [1.0, 1.0, *given])
         return node.operator("Resize", x, empty, scales, **attributes)[0]
     sizes = node.vector(DType.INT64, lens)
     return node.operator("Resize", x, empty, empty, sizes, **attributes)[0]
 
 
+def _factors(given: Sequence[Any], rank: int) -> Sequence[float | None] | None:
+    """The scales among the arguments that follow the result's lengths: one list, or one for each axis."""
+    if len(given) == 1:
+        return given[0]
+    return list(given[:rank])
+
+
+def _interpolated(
+    node: Context, x: Instruction, align_corners: bool, rest: Any, **how: Any
+) -> Instruction:
+    where = "align_corners" if align_corners else "half_pixel"
+    factors = None if align_corners else _factors(rest, x.shape.ndim - 2)
+    return _resized(node, x, factors, coordinate_transformation_mode=where, **how)
+
+
 @torch_op(
-    "aten.upsample_bilinear2d.vec", "aten.upsample_linear1d.vec", "aten.upsample_trilinear3d.vec"
+    *(
+        f"aten.upsample_{k}{overload}"
+        for k in ("linear1d", "bilinear2d", "trilinear3d")
+        for overload in ("", ".vec")
+    )
 )
 def upsample_linear(
-    node: Context, x: Instruction, size: Any, align_corners: bool, factors: Sequence[float] | None
+    node: Context, x: Instruction, size: Any, align_corners: bool, *rest: Any
 ) -> Instruction:
     """A value resampled by interpolation between neighbours."""
-    where = "align_corners" if align_corners else "pytorch_half_pixel"
-    if not align_corners:
-        where = "half_pixel"
-    given = None if align_corners else factors
-    return _resized(node, x, given, mode="linear", coordinate_transformation_mode=where)
+    return _interpolated(node, x, align_corners, rest, mode="linear")
 
 
-@torch_op(
-    "aten.upsample_nearest2d.vec", "aten.upsample_nearest1d.vec", "aten.upsample_nearest3d.vec"
-)
-def upsample_nearest(
-    node: Context, x: Instruction, size: Any, factors: Sequence[float] | None
+@torch_op("aten.upsample_bicubic2d", "aten.upsample_bicubic2d.vec")
+def upsample_cubic(
+    node: Context, x: Instruction, size: Any, align_corners: bool, *rest: Any
 ) -> Instruction:
+    """A value resampled by cubic interpolation."""
+    return _interpolated(node, x, align_corners, rest, mode="cubic", cubic_coeff_a=-0.75)
+
+
+@torch_op(*(f"aten.upsample_nearest{k}d{overload}" for k in (1, 2, 3) for overload in ("", ".vec")))
+def upsample_nearest(node: Context, x: Instruction, size: Any, *rest: Any) -> Instruction:
     """A value resampled by its nearest elements, rounded down."""
     return _resized(
-        node,
-        x,
-        factors,
-        mode="nearest",
+        node, x, _factors(rest, x.shape.ndim - 2), mode="nearest", nearest_mode="floor",
         coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
+    )  # fmt: skip

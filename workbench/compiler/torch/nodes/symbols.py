@@ -30,16 +30,12 @@ def is_contiguous(node: Context, *_: Any) -> bool:
 
 
 @torch_op("aten._local_scalar_dense", "aten.item")
-def item(node: Context, x: Instruction) -> Length:
-    """The one element of a value as an integer that other lengths may depend on.
-
-    Raises:
-        ModelError: It is not an integer.
-    """
+def item(node: Context, x: Instruction) -> Length | Instruction:
+    """The one element of a value: an integer, on which lengths may depend, or a value of rank 0."""
     value = node.result()
     if isinstance(value, int):
         return value
     if type(value).__name__ != "SymInt":
-        raise node.fail(f"an element read as a {type(value).__name__}; expected an integer")
+        return node.reshape(x) if x.shape.ndim else node.add("identity", x)
     node.graph_importer.symbols.hold(value, x)
     return node.graph_importer.symbols.length(value)

@@ -41,20 +41,35 @@ def avg_pool(
     """The mean of windows; with a divisor, their sum over it."""
     rank = int(str(node.fx.target).partition("pool")[2][0])
     lengths = _list(kernel, rank)
+    strides, pads = _list(stride, rank, lengths), _list(padding, rank)
     value, single = _batched(node, x, rank)
-    pads = _list(padding, rank)
-    if divisor is not None:  # padding counts then, and has no effect on a sum
-        count_include_pad = True
-    (found,) = node.operator(
-        "AveragePool", value, kernel_shape=lengths, strides=_list(stride, rank, lengths), pads=pads * 2,
-        ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad),
-    )  # fmt: skip
-    if divisor is not None:
-        if ceil_mode:
-            raise node.fail("divisor_override with ceil_mode")
-        scale = float(np.prod(lengths)) / divisor
-        found = node.apply("mul", found, scale, type=found.shape.type)
+    type = x.shape.type
+    wide = value if type.is_float else node.convert(value, DType.DOUBLE)
+    if divisor is None:
+        (found,) = node.operator(
+            "AveragePool", wide, kernel_shape=lengths, strides=strides, pads=pads * 2,
+            ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad),
+        )  # fmt: skip
+    else:
+        found = _summed(node, wide, (lengths, strides, pads), divisor)
+    found = found if type.is_float else node.convert(found, type)
     return _single(node, found, single)
+
+
+def _summed(
+    node: Context, x: Instruction, window: tuple[tuple[int, ...], ...], divisor: int
+) -> Instruction:
+    """The sums of windows over a divisor: those of a value padded so that all windows are whole."""
+    lengths, strides, pads = window
+    rank = len(lengths)
+    wanted = node.fixed(node.out_lens()[-rank:], "the result")
+    own = node.fixed(node.lens(x)[-rank:], "the input")
+    sides = zip(wanted, own, lengths, strides, pads, strict=True)
+    ends = [max(p, (m - 1) * s + k - n - p) for m, n, k, s, p in sides]
+    padded = node.add("pad", x, pads=(0, 0, *pads, 0, 0, *ends)) if any(ends) or any(pads) else x
+    (found,) = node.operator("AveragePool", padded, kernel_shape=lengths, strides=strides)
+    scale = float(np.prod(lengths)) / divisor
+    return node.apply("mul", found, scale, type=found.shape.type)
 
 
 @torch_op("aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices")
@@ -190,7 +205,7 @@ def col2im(
     stride: Ints,
 ) -> Instruction:  # fmt: skip
     """Columns of blocks summed into an image."""
-    value, single = _batched(node, x, 2)
+    value, single = _batched(node, x, 1)
     image, block = (node.vector(DType.INT64, node.ints(v, "a length")) for v in (size, kernel))  # pyright: ignore[reportArgumentType]
     (found,) = node.operator(
         "Col2Im", value, image, block, dilations=_list(dilation, 2), pads=_list(padding, 2) * 2,
