@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
+import torch
 import workbench as wb
 
 TOLERANCE = 1e-4

@@ -1,4 +1,4 @@
-"""Core ATen operators that PyTorch's decompositions replace, or that its samples do not reach: called directly."""
+"""Core ATen operators that PyTorch's decompositions replace, or its samples do not reach: called directly."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,9 @@ def direct_samples() -> dict[str, Callable[[], tuple[Any, ...]]]:
             [0, 0], 2, [True, True, True],
         ),
         "div.Scalar_mode": lambda: (normal(9) * 9, 2.0),
-        "embedding_dense_backward": lambda: (normal(2, 3, 4), torch.tensor([[0, 1, 2], [2, 2, 1]]), 5, 1, False),
+        "embedding_dense_backward": lambda: (
+            normal(2, 3, 4), torch.tensor([[0, 1, 2], [2, 2, 1]]), 5, 1, False,
+        ),
         "fill.Scalar": lambda: (normal(3), 2.5),
         "max_pool2d_with_indices_backward": lambda: (
             normal(1, 2, 3, 3), values := normal(1, 2, 6, 6), [2, 2], [2, 2], [0, 0], [1, 1], False,

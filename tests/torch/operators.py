@@ -6,11 +6,10 @@ from itertools import islice
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.testing._internal.common_methods_invocations import op_db
-
 import workbench as wb
 from tests.torch.agreement import tensors
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.common_methods_invocations import op_db
 from workbench.compat.torch.backend import core_decompositions, import_graph
 from workbench.compat.torch.running import run
 
@@ -86,7 +85,7 @@ def outcome(op: Any, type: torch.dtype, sample: Any) -> Outcome:
         for n in traced.graph.nodes
         if n.op == "call_function"
     )
-    return Outcome(name, kind, *_compared(traced, given, wanted, used))
+    return Outcome(name, kind, *compared(traced, given, wanted, used))
 
 
 def _real(results: list[Any]) -> list[Any]:
@@ -114,12 +113,13 @@ def direct_outcome(name: str, arguments: tuple[Any, ...]) -> Outcome:
     given = [leaves[k] for k in places]
     traced = make_fx(call, tracing_mode="fake")(*given)
     used = frozenset(f"aten.{n}" for n in (name,))
-    return Outcome(name, "direct", *_compared(traced, given, call(*given), used))
+    return Outcome(name, "direct", *compared(traced, given, call(*given), used))
 
 
-def _compared(
+def compared(
     traced: Any, given: Any, wanted: Any, used: frozenset[str]
 ) -> tuple[str, frozenset[str], str]:
+    """The kind of an outcome, the operators and the detail: a graph run by the reference, beside eager."""
     try:
         imported = import_graph(traced)
         build = wb.compile(imported.program, target="ref", record=False)

@@ -93,7 +93,7 @@ def test_a_folder_of_an_image_model_runs(torch, tmp_path):
     np.testing.assert_allclose(found, made(image).logits.detach(), 1e-4, 1e-5)
 
 
-def test_a_folder_with_an_unknown_architecture_is_refused(torch, tmp_path):
+def test_a_folder_with_an_unknown_architecture_is_refused(tmp_path):
     from tests.torch.architectures import declare_operators
 
     declare_operators()

@@ -1,1 +1,0 @@
-"""Modules of PyTorch: operators against eager, architectures through both doors."""
