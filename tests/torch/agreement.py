@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+
 import workbench as wb
 
 TOLERANCE = 1e-4
@@ -44,7 +44,7 @@ def by_export(
     program = wb.from_torch(module, tuple(arguments), dict(named))
     build = wb.compile(program, target=target, **options)
     inputs = [v.numpy() for v in (*arguments, *named.values())]
-    found = build.run(dict(zip(program.parameters, inputs, strict=True)))
+    found = build.run(dict(zip(program.parameters, inputs, strict=True)), progress=False)
     return list(found.values()), build
 
 

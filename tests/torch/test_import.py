@@ -165,3 +165,36 @@ def test_random_numbers_of_an_export_are_uniform_and_normal(torch):
     assert 0.99 < flat.max() < 1
     assert abs(bell.mean()) < 0.06
     assert abs(bell.std() - 1) < 0.04
+
+
+def test_lengths_that_a_run_computes_may_be_zero(torch):
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.nonzero(x > 0) * 2
+
+    program = wb.from_torch(Chosen(), (torch.tensor([[1.0, -1.0], [2.0, 3.0]]),))
+    build = wb.compile(program, "cpu")
+    for value in ([[1.0, -1.0], [2.0, 3.0]], [[-1.0, -1.0], [-1.0, -1.0]]):
+        x = np.array(value, np.float32)
+        (found,) = build.run({"x": x}).values()
+        np.testing.assert_array_equal(found, np.argwhere(x > 0) * 2)
+
+
+def test_complex_numbers_stay_inside_of_a_program(torch):
+    class Filtered(torch.nn.Module):
+        def forward(self, x, weights):
+            spectrum = torch.fft.rfft(x, norm="ortho")
+            return torch.fft.irfft(
+                spectrum * torch.view_as_complex(weights), n=x.shape[-1], norm="ortho"
+            )
+
+    class Spectrum(torch.nn.Module):
+        def forward(self, x):
+            return torch.fft.rfft(x)
+
+    x, weights = torch.randn(3, 9), torch.randn(5, 2)
+    program = wb.from_torch(Filtered(), (x, weights))
+    (found,) = wb.compile(program, "cpu").run({"x": x.numpy(), "weights": weights.numpy()}).values()
+    np.testing.assert_allclose(found, Filtered()(x, weights), 1e-4, 1e-5)
+    with pytest.raises(ModelError, match=r"complex numbers; expected torch\.view_as_real"):
+        wb.from_torch(Spectrum(), (x,))

@@ -30,7 +30,7 @@ class Symbols:
     def restrict(self, ranges: Mapping[Any, Any]) -> None:
         """Take the ranges of symbols that an exported program declares."""
         for symbol, given in ranges.items():
-            self._ranges[str(symbol)] = _bounds(given)
+            self._ranges[str(symbol)] = _bounds(given, _least(symbol))
 
     def bind(self, symbol: Any, value: Instruction, axis: int) -> None:
         """A symbolic integer is the length of an axis of a value."""
@@ -111,12 +111,13 @@ class Symbols:
             return self._of_symbol(expr, env)
         bounds = torch("torch.utils._sympy.value_ranges")
         ranges = {s: bounds.ValueRanges(*self._of_symbol(s, env)) for s in expr.free_symbols}
-        return _bounds(bounds.bound_sympy(expr, ranges))
+        return _bounds(bounds.bound_sympy(expr, ranges), 0)
 
     def _of_symbol(self, symbol: Any, env: Any) -> tuple[int, int]:
         if str(symbol) not in self._ranges:
             known = env.var_to_range.get(symbol) if env is not None else None
-            self._ranges[str(symbol)] = (0, OPEN) if known is None else _bounds(known)
+            least = _least(symbol)
+            self._ranges[str(symbol)] = (least, OPEN) if known is None else _bounds(known, least)
         return self._ranges[str(symbol)]
 
     def _expression(self, expr: Any) -> Expr:
@@ -176,11 +177,16 @@ def _folded(expr: Any, parts: Sequence[Expr]) -> Expr:
     return reduce(_SUMS[expr.func.__name__], parts)
 
 
-def _bounds(given: Any) -> tuple[int, int]:
+def _least(symbol: Any) -> int:
+    """The least value of a symbol: 1 for the length of an input, 0 for one that a run computes."""
+    return 0 if str(symbol).startswith("u") else 1
+
+
+def _bounds(given: Any, least: int) -> tuple[int, int]:
     """A range of lengths from a range of SymPy's."""
-    low = int(given.lower) if given.lower.is_Integer else 0
+    low = int(given.lower) if given.lower.is_Integer else least
     high = int(given.upper) if given.upper.is_Integer else OPEN
-    low = max(low, 0)
+    low = max(low, least)
     return low, max(low, min(high, 1 << 62))
 
 
