@@ -103,7 +103,7 @@ torch: $(VENV)/.dev ## compare with PyTorch, installed apart into build/torch
 	$(PYTHON) -m venv build/torch
 	build/torch/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock \
 	  -e '.[demo,torch]' --group test torchvision 'timm>=1,<2' expecttest
-	build/torch/bin/python -m pytest -m torch tests/torch $(ARGS)
+	build/torch/bin/python -m pytest -m 'torch and not gpu' tests/torch $(ARGS)
 
 nnsmith: $(VENV)/.dev ## compare models that NNSmith draws with onnxruntime; NNSmith is installed apart into build/nnsmith
 	$(PYTHON) -m venv build/nnsmith

@@ -4,10 +4,11 @@ from itertools import islice
 from typing import Any
 
 import torch
-from tests.torch.agreement import tensors
-from tests.torch.operators import Outcome, compared
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
+
+from tests.torch.agreement import tensors
+from tests.torch.operators import Outcome, compared
 from workbench.compat.torch.backend import core_decompositions
 
 SAMPLES = 5

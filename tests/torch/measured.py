@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import torch
+
 import workbench as wb
 from tests.torch.agreement import by_compile, by_export, difference, tensors
 from tests.torch.architectures import architectures

@@ -6,10 +6,11 @@ from itertools import islice
 from typing import Any
 
 import torch
-import workbench as wb
-from tests.torch.agreement import tensors
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
+
+import workbench as wb
+from tests.torch.agreement import tensors
 from workbench.compat.torch.backend import core_decompositions, import_graph
 from workbench.compat.torch.running import run
 

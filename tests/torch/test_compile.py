@@ -165,3 +165,14 @@ def test_bfloat16_goes_in_and_out(torch):
         found = torch.compile(net, backend="workbench")(x)
         assert found.dtype is torch.bfloat16
         torch.testing.assert_close(found, net(x), rtol=0.02, atol=0.02)
+
+
+def test_fused_layers_of_inference_are_decomposed(torch):
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True).eval()
+    x = torch.randn(2, 5, 16)
+    hidden = torch.tensor([[False, False, False, True, True], [False] * 5])
+    with torch.no_grad():
+        for mask in (None, hidden):
+            compiled = torch.compile(layer, backend="workbench")
+            found, wanted = (f(x, src_key_padding_mask=mask) for f in (compiled, layer))
+            torch.testing.assert_close(found[:, :3], wanted[:, :3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -14,6 +15,7 @@ from workbench.compiler.builds.build import Build
 from workbench.compiler.builds.build import compile as compile_program
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
+from workbench.compiler.torch.decompositions import completed
 from workbench.compiler.torch.importer import GraphImporter
 from workbench.compiler.torch.installed import torch
 from workbench.compiler.torch.provenance import line_text
@@ -56,14 +58,21 @@ def backend(
         inference_compiler=partial(_compiled, job, "inference"),
         decompositions=decompositions,
     )
-    return compiler(module, inputs)
+    with _attention(inputs):
+        return compiler(module, inputs)
+
+
+def _attention(inputs: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Attention of CUDA tensors as products and a softmax, not as one of the kernels of PyTorch."""
+    if _target(inputs) == "cpu":
+        return nullcontext()
+    attention = torch("torch.nn.attention")
+    return attention.sdpa_kernel(attention.SDPBackend.MATH)
 
 
 def core_decompositions() -> dict[Any, Any]:
-    """PyTorch's decompositions to the core ATen operators, but for attention, which has a handler."""
-    table = dict(torch("torch._decomp").core_aten_decompositions())
-    table.pop(torch().ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
-    return table
+    """Decompositions to the core ATen operators."""
+    return completed(dict(torch("torch._decomp").core_aten_decompositions()))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,10 @@ from typing import Any
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.program import Program
+from workbench.compiler.torch.decompositions import completed
 from workbench.compiler.torch.importer import GraphImporter
 from workbench.compiler.torch.installed import torch
 from workbench.compiler.torch.tensors import array_of
-
-KEPT = ("aten.scaled_dot_product_attention",)
-"""Operators that are not decomposed: passes look for their products, and PyTorch's result is larger."""
 
 CHANGES = {"BUFFER_MUTATION", "USER_INPUT_MUTATION", "PARAMETER_MUTATION"}
 """Outputs of an exported program that are the next values of what its ``forward`` changes in place."""
@@ -53,16 +51,7 @@ def export(
             )
         except Exception as error:  # whatever the user's code raises while it is traced
             raise ModelError(f"torch.export: {type(error).__name__}: {error}") from error
-    return module.run_decompositions(_decompositions(api))
-
-
-def _decompositions(api: Any) -> Any:
-    """PyTorch's decompositions to the core ATen operators, but for operators that have a handler."""
-    table = api.default_decompositions()
-    for name in KEPT:
-        packet, _, overload = name.removeprefix("aten.").partition(".")
-        table.pop(getattr(getattr(torch().ops.aten, packet), overload or "default"), None)
-    return table
+    return module.run_decompositions(completed(api.default_decompositions()))
 
 
 def imported(exported: Any, name: str = "") -> FromTorch:

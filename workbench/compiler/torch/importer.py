@@ -170,17 +170,17 @@ class GraphImporter:
     def _is_known(self, node: Any) -> bool:
         if node.target is operator.getitem or node.target in INTEGERS:
             return True
-        name = operator_name(node)
-        return name.removesuffix(".default") in SKIPPED or registry.find(name) is not None
+        return registry.find(operator_name(node)) is not None
 
     def run(self, nodes: Sequence[Any]) -> None:
-        """Import nodes whose inputs have values.
+        """Import nodes whose inputs have values, but for those that no output needs.
 
         Raises:
             ModelError: One is not supported; the message names operator, module and line.
         """
-        self.expect_operators(nodes)
-        for node in nodes:
+        needed = _needed(nodes)
+        self.expect_operators(needed)
+        for node in needed:
             if node.op == "get_attr":
                 self._attribute(node)
             elif node.op == "call_function":
@@ -202,8 +202,6 @@ class GraphImporter:
 
     def _called(self, node: Any) -> Any:
         name = operator_name(node)
-        if name.removesuffix(".default") in SKIPPED:
-            return None
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
         if node.target in INTEGERS:
@@ -317,6 +315,16 @@ class GraphImporter:
         if isinstance(value, Size):
             return self.module.add("squeeze", value.value, axes=(0,))
         raise ModelError(f"an output of {type(value).__name__}; expected tensors and integers")
+
+
+def _needed(nodes: Sequence[Any]) -> list[Any]:
+    """The nodes that some output depends on, in order; operators that only check their inputs have none."""
+    kept: set[Any] = set()
+    for node in reversed(nodes):
+        is_check = operator_name(node).removesuffix(".default") in SKIPPED
+        if not is_check and any(user.op == "output" or user in kept for user in node.users):
+            kept.add(node)
+    return [n for n in nodes if n in kept]
 
 
 def _has_complex(node: Any) -> bool:
