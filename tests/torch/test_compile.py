@@ -176,3 +176,14 @@ def test_fused_layers_of_inference_are_decomposed(torch):
             compiled = torch.compile(layer, backend="workbench")
             found, wanted = (f(x, src_key_padding_mask=mask) for f in (compiled, layer))
             torch.testing.assert_close(found[:, :3], wanted[:, :3])
+
+
+def test_constants_of_a_graph_are_literals(torch):
+    def masked(x):
+        mask = x.new_zeros((4, 4))
+        mask[:2, :2] = 3
+        return x + mask.masked_fill(mask != 0, -100.0)
+
+    x = torch.randn(4, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(masked, backend="workbench")(x), masked(x))

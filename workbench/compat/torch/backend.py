@@ -86,6 +86,11 @@ class _Job:
 
 def _compiled(job: _Job, kind: str, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     """The callable of one functional graph: it takes and returns lists of tensors."""
+    with torch("torch.utils._python_dispatch")._disable_current_modes():  # constants are real tensors
+        return _callable(job, kind, module, inputs)
+
+
+def _callable(job: _Job, kind: str, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     imported = import_graph(module, f"graph {job.number}, {kind}")
     options: dict[str, Any] = {"target": _target(inputs), **job.options}
     build = compile_program(imported.program, **options)
