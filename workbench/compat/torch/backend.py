@@ -86,7 +86,9 @@ class _Job:
 
 def _compiled(job: _Job, kind: str, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     """The callable of one functional graph: it takes and returns lists of tensors."""
-    with torch("torch.utils._python_dispatch")._disable_current_modes():  # constants are real tensors
+    with torch(
+        "torch.utils._python_dispatch"
+    )._disable_current_modes():  # constants are real tensors
         return _callable(job, kind, module, inputs)
 
 

@@ -1,0 +1,39 @@
+"""What the doors from PyTorch cost: an import, and a call of a compiled module beside eager (needs torch)."""
+
+from time import perf_counter
+from typing import Any
+
+import workbench as wb
+from tests.bench.measure import Outcome, Timing, race
+from tests.torch.architectures import architectures
+
+SUBJECTS = (
+    "torchvision/resnet18",
+    "torchvision/mobilenet_v2",
+    "transformers/BertModel",
+    "transformers/LlamaForCausalLM",
+)
+
+
+def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
+    """Seconds of an import, and of runs on the host: eager, ``torch.compile``, and the imported program."""
+    import torch
+
+    module, arguments, named = architectures()[subject]()
+    with torch.no_grad():
+        started = perf_counter()
+        program = wb.from_torch(module, arguments, named)
+        imported = perf_counter() - started
+        build = wb.compile(program, target="cpu", record=False)
+        inputs = dict(
+            zip(program.parameters, [v.numpy() for v in (*arguments, *named.values())], strict=True)
+        )
+        torch._dynamo.reset()
+        compiled: Any = torch.compile(module, backend="workbench", options={"record": False})
+        contenders = {
+            "eager": lambda: module(*arguments, **named),
+            "torch.compile(backend='workbench')": lambda: compiled(*arguments, **named),
+            "from_torch, cpu": lambda: build.runner.run(inputs),
+        }
+        found = race("torch", subject, contenders, seconds=seconds)
+    return Outcome((Timing("torch", subject, "import", (imported,)), *found.values()))
