@@ -123,6 +123,16 @@ def _segmentation(name: str, length: int) -> Made:
     return _settled(made, _image(length)), _image(length), {}
 
 
+def _filled(module: Any) -> Any:
+    """A module in evaluation mode whose layers of zeros have random weights, so that results say something."""
+    import torch
+
+    for weight in module.parameters():
+        if weight.ndim > 1 and not weight.any():
+            torch.nn.init.normal_(weight, std=0.1)
+    return module.eval()
+
+
 def _settled(module: Any, inputs: tuple[Any, ...]) -> Any:
     """A module whose batch norms know the statistics of an input, so that values keep their size."""
     import torch
@@ -130,21 +140,18 @@ def _settled(module: Any, inputs: tuple[Any, ...]) -> Any:
     norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.momentum = 1.0
-    for weight in module.parameters():
-        if weight.ndim > 1 and not weight.any():
-            torch.nn.init.normal_(weight, std=0.1)
     draw = torch.Generator().manual_seed(2)
     with torch.no_grad():
         module.train()(*[torch.randn(8, *x.shape[1:], generator=draw) for x in inputs])
         for norm in norms:
             norm.running_var.clamp_(min=0.05)
-    return module.eval()
+    return _filled(module)
 
 
 def _timm(name: str, length: int) -> Made:
     declare_operators()
     timm = import_module("timm")
-    return timm.create_model(name).eval(), _image(length), {}
+    return _filled(timm.create_model(name)), _image(length), {}
 
 
 def _of_config(name: str, model: str, options: dict[str, Any]) -> Any:

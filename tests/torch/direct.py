@@ -48,6 +48,14 @@ def direct_samples() -> dict[str, Callable[[], tuple[Any, ...]]]:
             normal(1, 2, 3, 3), values := normal(1, 2, 6, 6), [2, 2], [2, 2], [0, 0], [1, 1], False,
             torch.nn.functional.max_pool2d(values, 2, return_indices=True)[1],
         ),
+        **_more(normal),
+    }  # fmt: skip
+
+
+def _more(normal: Callable[..., Any]) -> dict[str, Callable[[], tuple[Any, ...]]]:
+    import torch
+
+    return {
         "native_group_norm_backward": lambda: (
             normal(2, 4, 5), normal(2, 4, 5), normal(2, 2), normal(2, 2).abs(), normal(4), 2, 4, 5, 2,
             [True, True, True],

@@ -48,7 +48,7 @@ def _split(x: Any, heads: int) -> Any:
 
 
 def _seen(mask: Any, mask_type: int | None, query: Any, heads: int) -> Any:
-    """What is seen, from a mask of what is not: of queries and keys, of keys, or of both for each head."""
+    """The mask of what is seen, from one of what is not, whose type says whose axes it has."""
     if mask is None:
         return None
     batch, length, _ = query.shape
