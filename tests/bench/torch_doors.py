@@ -1,4 +1,4 @@
-"""The cost of the doors from PyTorch: an import, and a call of a compiled module beside eager (needs torch)."""
+"""The cost of the doors from PyTorch: an import, and calls beside eager (needs torch)."""
 
 from time import perf_counter
 from typing import Any

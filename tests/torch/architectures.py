@@ -124,7 +124,7 @@ def _segmentation(name: str, length: int) -> Made:
 
 
 def _filled(module: Any) -> Any:
-    """A module in evaluation mode whose layers of zeros have random weights, so that results say something."""
+    """A module in evaluation mode, with random weights for those that are all zeros."""
     import torch
 
     for weight in module.parameters():
