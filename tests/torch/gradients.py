@@ -17,7 +17,12 @@ SAMPLES = 5
 
 def gradient_outcomes(name: str) -> list[Outcome]:
     """The outcomes of an operator's samples in float32."""
-    (op,) = [o for o in op_db if o.formatted_name == name and not o.variant_test_name]
+    (op,) = [
+        o
+        for o in op_db
+        if o.formatted_name in (name, name.removeprefix("nn_functional_"))
+        and not o.variant_test_name
+    ]
     given = op.sample_inputs("cpu", torch.float32, requires_grad=True)
     return [_outcome(op, sample) for sample in islice(given, SAMPLES)]
 
@@ -43,4 +48,4 @@ def _outcome(op: Any, sample: Any) -> Outcome:
     wanted = call(*given)
     traced = make_fx(call, core_decompositions(), tracing_mode="fake")(*given)
     used = frozenset(str(n.target) for n in traced.graph.nodes if n.op == "call_function")
-    return Outcome(op.formatted_name, "gradient", *compared(traced, given, wanted, used))
+    return Outcome(op.formatted_name, "gradient", *compared(traced, given, wanted, used, 2e-4))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import make
-from workbench.compiler.onnx.sizes import Length
 from workbench.compiler.torch.context import Context
 from workbench.compiler.torch.registry import torch_op
 
@@ -127,17 +125,20 @@ def convolution_backward(
 ) -> list[Instruction | None]:  # fmt: skip
     """The gradients of a convolution's input, weights and bias, by the operation's own rule."""
     rank = weights.shape.ndim - 2
-    if transposed and any(node.ints(output_padding, "the output's padding")):
-        raise node.fail("the gradient of a transposed convolution with output_padding")
+    pads, extra = _each(node, padding, rank), _each(node, output_padding, rank)
+    slope = given
+    if transposed and any(extra):  # as if nothing had been cut off
+        slope = _grown(node, given, pads, [p - e for p, e in zip(pads, extra, strict=True)])
+        pads = (0,) * rank
     op = make(
         "convolution_backwards" if transposed else "convolution",
         stride=_each(node, stride, rank),
         dilation=_each(node, dilation, rank),
-        padding=_each(node, padding, rank),
+        padding=pads,
         group=node.whole(groups, "the number of groups"),
     )
     op = op.normalized([x.shape, weights.shape])
-    values = [node.value(v) for v in (given, x, weights)]
+    values = [node.value(v) for v in (slope, x, weights)]
     found = op.gradient(values[0], values[0], *values[1:]) if any(mask[:2]) else [None, None]
     made: list[Instruction | None] = [
         v.instruction if v is not None and wanted else None
@@ -147,20 +148,12 @@ def convolution_backward(
     return [*made, node.reduce("reduce_sum", given, axes) if mask[2] else None]
 
 
-def gradient(node: Context, op: Any, given: Instruction, *operands: Instruction) -> Instruction:
-    """The gradient of an operation's first operand, by the operation's own rule."""
-    rule = op.normalized([o.shape for o in operands])
-    values = [node.value(v) for v in (given, *operands)]
-    result = node.value(node.add(rule, *operands))  # pyright: ignore[reportArgumentType]
-    found = rule.gradient(values[0], result, *values[1:])[0]
-    if found is None:
-        raise node.fail(f"the gradient of {op.name} with these attributes")
-    return found.instruction
-
-
-def counts(node: Context, lens: Sequence[Length], type: DType) -> Instruction:
-    """The product of lengths as a number."""
-    total: Length = 1
-    for n in lens:
-        total = n * total
-    return node.operand(total, type)
+def _grown(
+    node: Context, x: Instruction, begins: Sequence[int], ends: Sequence[int]
+) -> Instruction:
+    """A value with zeros around its spatial axes; a negative end cuts off."""
+    grown = [max(0, e) for e in ends]
+    x = node.add("pad", x, pads=(0, 0, *begins, 0, 0, *grown))
+    axes = [2 + k for k, e in enumerate(ends) if e < 0]
+    stops = [node.lens(x)[a] + ends[a - 2] for a in axes]
+    return node.slice(x, axes, [0] * len(axes), stops) if axes else x

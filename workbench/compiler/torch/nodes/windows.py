@@ -10,10 +10,8 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import make
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.torch.context import Context
-from workbench.compiler.torch.nodes.matrix import gradient
 from workbench.compiler.torch.registry import torch_op
 
 Ints = Sequence[int] | int
@@ -165,22 +163,51 @@ def avg_pool_backward(
     node: Context, given: Instruction, x: Instruction, kernel: Ints, stride: Ints, padding: Ints,
     ceil_mode: bool, count_include_pad: bool, divisor: int | None,
 ) -> Instruction:  # fmt: skip
-    """The gradient of a mean of windows, by the rule of the operation ``pooling``."""
+    """The gradient of a mean of windows: each window's, over what it was divided by, on its elements."""
     rank = int(str(node.fx.target).partition("pool")[2][0])
     lengths, pads = _list(kernel, rank), _list(padding, rank)
+    window = lengths, _list(stride, rank, lengths), pads
     value, single = _batched(node, x, rank)
     own, _ = _batched(node, given, rank)
-    if divisor is not None:
-        scale = float(np.prod(lengths)) / divisor
-        own, count_include_pad = node.apply("mul", own, scale, type=own.shape.type), True
-    op = make(
-        "pooling", mode=choice("pooling", "mode", "average"), padding=pads * 2, lengths=lengths,
-        stride=_list(stride, rank, lengths), dilations=(1,) * rank, ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-    )  # fmt: skip
-    if op.normalized([value.shape]).compute_shape([value.shape]).lens != own.shape.lens:
-        raise node.fail("the gradient of a pooling whose last window begins in the padding")
-    return _single(node, gradient(node, op, own, value), single)
+    type = own.shape.type
+    before = node.fixed(node.lens(value)[2:], "the pooled axes")
+    after = node.fixed(node.lens(own)[2:], "the windows")
+    divisors = _divisors(before, after, window, count_include_pad) if divisor is None else divisor
+    shares = node.apply("div", own, node.literal(np.asarray(divisors, type.numpy)), type=type)
+    batch, channels = node.lens(own)[:2]
+    flat = node.reshape(shares, batch * channels, 1, *after)
+    ones = node.literal(np.ones((1, 1, *lengths), type.numpy))
+    zeros, single_steps = (0,) * rank, (1,) * rank
+    whole = node.add(
+        "convolution_backwards", flat, ones, stride=window[1], padding=zeros, dilation=single_steps
+    )
+    found = _cropped(node, whole, pads, before)
+    return _single(node, node.reshape(found, batch, channels, *before), single)
+
+
+def _divisors(
+    before: Sequence[int], after: Sequence[int], window: tuple[tuple[int, ...], ...], padded: bool
+) -> Array:
+    """The number of elements that each window's sum is divided by, the padding counted or not."""
+    found = np.ones(())
+    for n, m, k, s, p in zip(before, after, *window, strict=True):
+        starts = np.arange(m) * s - p
+        ends = np.minimum(starts + k, n + p)
+        counts = ends - starts if padded else np.minimum(ends, n) - np.maximum(starts, 0)
+        found = np.multiply.outer(found, counts)
+    return found
+
+
+def _cropped(
+    node: Context, x: Instruction, begins: Sequence[int], lens: Sequence[int]
+) -> Instruction:
+    """The spatial axes from an element on, with these lengths; zeros where the value is shorter."""
+    have = node.fixed(node.lens(x)[2:], "the spatial axes")
+    missing = [max(0, b + n - h) for b, n, h in zip(begins, lens, have, strict=True)]
+    if any(missing):
+        x = node.add("pad", x, pads=(*[0] * (x.shape.ndim + 2), *missing))
+    axes = range(2, x.shape.ndim)
+    return node.slice(x, axes, begins, [b + n for b, n in zip(begins, lens, strict=True)])
 
 
 @torch_op("aten.max_pool2d_with_indices_backward", "aten.max_pool3d_with_indices_backward")
