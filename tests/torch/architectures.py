@@ -12,7 +12,7 @@ Made = tuple[Any, tuple[Any, ...], dict[str, Any]]
 VISION: dict[str, tuple[int, dict[str, Any]]] = {
     "alexnet": (64, {}), "vgg11_bn": (64, {}), "resnet18": (64, {}), "resnext50_32x4d": (64, {}),
     "squeezenet1_1": (64, {}), "densenet121": (64, {}), "googlenet": (64, {"init_weights": False}),
-    "inception_v3": (128, {"init_weights": False, "aux_logits": False}), "mobilenet_v2": (64, {}),
+    "inception_v3": (96, {"init_weights": True, "aux_logits": False}), "mobilenet_v2": (64, {}),
     "mobilenet_v3_small": (64, {}), "shufflenet_v2_x0_5": (64, {}), "mnasnet0_5": (64, {}),
     "efficientnet_b0": (64, {}), "regnet_y_400mf": (64, {}), "convnext_tiny": (64, {}),
     "vit_b_32": (64, {"image_size": 64}), "swin_t": (64, {}), "swin_v2_t": (64, {}),

@@ -189,12 +189,13 @@ def _divisors(
     before: Sequence[int], after: Sequence[int], window: tuple[tuple[int, ...], ...], padded: bool
 ) -> Array:
     """The number of elements that each window's sum is divided by, the padding counted or not."""
-    found = np.ones(())
-    for n, m, k, s, p in zip(before, after, *window, strict=True):
-        starts = np.arange(m) * s - p
-        ends = np.minimum(starts + k, n + p)
-        counts = ends - starts if padded else np.minimum(ends, n) - np.maximum(starts, 0)
-        found = np.multiply.outer(found, counts)
+    lengths, strides, pads = window
+    found: Array = np.ones(())
+    for axis, n in enumerate(before):
+        starts: Array = np.arange(after[axis]) * strides[axis] - pads[axis]
+        ends: Array = np.minimum(starts + lengths[axis], n + pads[axis])
+        inside: Array = np.minimum(ends, n) - np.maximum(starts, 0)
+        found = found[..., None] * (ends - starts if padded else inside)
     return found
 
 
