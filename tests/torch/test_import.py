@@ -198,3 +198,41 @@ def test_complex_numbers_stay_inside_of_a_program(torch):
     np.testing.assert_allclose(found, Filtered()(x, weights), 1e-4, 1e-5)
     with pytest.raises(ModelError, match=r"complex numbers; expected torch\.view_as_real"):
         wb.from_torch(Spectrum(), (x,))
+
+
+def test_an_exported_program_is_imported_as_it_is(torch):
+    net, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    exported = torch.export.export(net, (x,))
+    program = wb.from_torch(exported)
+    (found,) = wb.compile(program, "cpu").run({"input": x.numpy()}).values()
+    np.testing.assert_allclose(found, net(x).detach(), 1e-5, 1e-6)
+
+
+def test_an_input_that_forward_changes_is_an_output(torch):
+    class Counter(torch.nn.Module):
+        def forward(self, x, seen):
+            seen.add_(x.sum())
+            return x * seen
+
+    program = wb.from_torch(Counter(), (torch.ones(3), torch.zeros(())))
+    assert program.updates == {"seen": 1}
+    assert program.output_names == ("output", "next_seen")
+    found = wb.compile(program, "ref").run({"x": np.ones(3, np.float32), "seen": np.float32(4)})
+    assert float(found["next_seen"]) == 7
+    np.testing.assert_array_equal(found["output"], [7, 7, 7])
+
+
+def test_shared_weights_are_one_literal(torch):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(6, 4)
+            self.head = torch.nn.Linear(4, 6, bias=False)
+            self.head.weight = self.table.weight
+
+        def forward(self, tokens):
+            return self.head(self.table(tokens))
+
+    program = wb.from_torch(Tied(), (torch.tensor([1, 5]),))
+    weights = [i for i in program.main if i.literal is not None and i.shape.lens == (6, 4)]
+    assert len(weights) == 1

@@ -41,5 +41,5 @@ def from_torch(
         program = wb.from_torch(model.eval(), (torch.ones(1, 3, 224, 224),))
     """
     exported = export(module, example_inputs, example_kwargs, dynamic_shapes)
-    name = "" if exported is module else type(module).__name__
+    name = "" if hasattr(module, "graph_signature") else type(module).__name__
     return imported(exported, name)
