@@ -318,11 +318,17 @@ class GraphImporter:
 
 
 def _needed(nodes: Sequence[Any]) -> list[Any]:
-    """The nodes that some output depends on, in order; operators that only check their inputs have none."""
+    """The nodes that some output depends on, in order; operators that only check their inputs have none.
+
+    Those that change an argument in place count as needed, so that they are refused and not left out.
+    """
     kept: set[Any] = set()
     for node in reversed(nodes):
-        is_check = operator_name(node).removesuffix(".default") in SKIPPED
-        if not is_check and any(user.op == "output" or user in kept for user in node.users):
+        if operator_name(node).removesuffix(".default") in SKIPPED:
+            continue
+        schema = getattr(node.target, "_schema", None)
+        changes = schema is not None and schema.is_mutable
+        if changes or any(user.op == "output" or user in kept for user in node.users):
             kept.add(node)
     return [n for n in nodes if n in kept]
 
