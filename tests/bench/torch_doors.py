@@ -4,7 +4,7 @@ from time import perf_counter
 from typing import Any
 
 import workbench as wb
-from tests.bench.measure import Outcome, Timing, race
+from tests.bench.measure import Contender, Outcome, Timing, race
 from tests.torch.architectures import architectures
 
 SUBJECTS = (
@@ -31,9 +31,11 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         torch._dynamo.reset()
         compiled: Any = torch.compile(module, backend="workbench", options={"record": False})
         contenders = {
-            "eager": lambda: module(*arguments, **named),
-            "torch.compile(backend='workbench')": lambda: compiled(*arguments, **named),
-            "from_torch, cpu": lambda: build.runner.run(inputs),
+            "eager": Contender(lambda _: module(*arguments, **named)),
+            "torch.compile(backend='workbench')": Contender(
+                lambda _: compiled(*arguments, **named)
+            ),
+            "from_torch, cpu": Contender(lambda _: build.runner.run(inputs)),
         }
         found = race("torch", subject, contenders, seconds=seconds)
     return Outcome((Timing("torch", subject, "import", (imported,)), *found.values()))

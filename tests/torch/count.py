@@ -48,8 +48,11 @@ def operator_table() -> str:
     counts, every = Counter(o.kind for o in own), Counter(o.kind for o in kept)
     text = (
         f"{counts['agrees']} of {sum(counts.values())} samples whose graphs have core ATen operators only "
-        f"agree; they reach {len(reached)} of {len(core)} core operators. Of all {sum(every.values())} "
-        f"samples, {every['agrees']} agree and {every['refused']} are refused with a reason."
+        f"agree; {counts['differs']} have undefined elements, {counts['refused']} are refused. They reach "
+        f"{len(reached)} of {len(core)} core operators; those that its samples and decompositions leave "
+        f"out are called directly. Of all {sum(every.values())} samples, {every['agrees']} agree, "
+        f"{every['refused']} are refused with the operator's name, and {every['differs']} differ: undefined "
+        "elements, and equal ones in another order."
     )
     return f"{text}\n\n| core operator | exception |\n|---|---|\n" + "\n".join(
         f"| `{name}` | {reason} |" for name, reason in EXCEPTIONS.items()
