@@ -126,6 +126,8 @@ def test_options_are_those_of_compile(torch):
         Exception, match=r"option 'colour' of torch\.compile; expected check, device"
     ):
         torch.compile(lambda x: x + 1, backend="workbench", options={"colour": 1})(x)
+    with pytest.raises(Exception, match="mode='max-autotune' means nothing to this backend"):
+        torch.compile(lambda x: x + 2, backend="workbench", mode="max-autotune")(x)
 
 
 def test_dropout_draws_anew_and_repeats_from_a_seed(torch):

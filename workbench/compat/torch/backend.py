@@ -27,7 +27,7 @@ _numbers = count()
 
 
 def backend(
-    module: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
+    module: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **more: Any
 ) -> Callable[..., Any]:
     """Compile a graph of TorchDynamo; ``torch.compile(model, backend="workbench")`` calls this.
 
@@ -38,12 +38,17 @@ def backend(
         module: The graph.
         inputs: Its example inputs.
         options: Arguments of `workbench.compile`: ``target``, ``precision``, ``passes``…
+        **more: Other arguments of ``torch.compile``, such as ``mode``; there must be none.
 
     Raises:
-        OperationError: There is no such option.
+        OperationError: There is no such option or argument.
         ModelError: An operator is not supported; the message names it with the user's line.
     """
     given = dict(options or {})
+    if more:
+        raise OperationError(
+            f"torch.compile: {min(more)}={more[min(more)]!r} means nothing to this backend; expected options"
+        )
     if unknown := set(given) - OPTIONS:
         raise OperationError(
             f"option {min(unknown)!r} of torch.compile; expected {', '.join(sorted(OPTIONS))}"
