@@ -236,3 +236,15 @@ def test_shared_weights_are_one_literal(torch):
     program = wb.from_torch(Tied(), (torch.tensor([1, 5]),))
     weights = [i for i in program.main if i.literal is not None and i.shape.lens == (6, 4)]
     assert len(weights) == 1
+
+
+def test_weights_have_the_names_of_the_module_and_train_by_them(torch):
+    net, x = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()), torch.randn(5, 4)
+    program = wb.from_torch(net, (x,))
+    assert program.source_nodes["0.weight"].op_type == "Parameter"
+    assert program.source_nodes["0.weight"].scope == ("0",)
+    loss = wb.extend(program, lambda y: (y * y).mean())
+    step = wb.training_step(loss, None, ["0.weight", "0.bias"])
+    found = wb.compile(step, "ref").run({"input": x.numpy()} | step.initial)
+    net(x).square().mean().backward()
+    np.testing.assert_allclose(found["grad_0.weight"], net[0].weight.grad, 1e-4, 1e-6)

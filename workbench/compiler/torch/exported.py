@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.torch.decompositions import completed
 from workbench.compiler.torch.importer import GraphImporter
@@ -90,7 +91,7 @@ def _place(importer: GraphImporter, exported: Any, signature: Any) -> None:
                 importer.parameter(node, spec.target)
                 program.initial[spec.target] = array_of(tensor)
             else:
-                importer.constant(node, tensor)
+                importer.constant(node, tensor, spec.target, kind.lower())
         else:
             raise ModelError(
                 f"input {spec.arg.name!r} is a {kind.lower()}; expected tensors and numbers"
@@ -117,8 +118,8 @@ def _return(importer: GraphImporter, exported: Any, signature: Any, results: Seq
     program.output_names = tuple(
         _distinct([n for _, n in kept], [f"next_{n}" for _, n in replaced])
     )
-    made = [*importer.values.items()]
-    program.tensors = {n.name: v.id for n, v in made if hasattr(v, "shape") and hasattr(v, "op")}
+    made = {n: v for n, v in importer.values.items() if isinstance(v, Instruction)}
+    program.tensors = {str(importer.names.get(n, n.name)): v.id for n, v in made.items()}
 
 
 def _distinct(names: Sequence[str], more: Sequence[str]) -> list[str]:

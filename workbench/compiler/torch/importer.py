@@ -10,7 +10,7 @@ from typing import Any, cast
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.module import Instruction, Module, SourceNode
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.ranges import dims_of, same_length
 from workbench.compiler.ir.shape import Dim, Shape
@@ -61,6 +61,8 @@ class GraphImporter:
         self.narrow: dict[Instruction, int] = {}
         self.values: dict[Any, Any] = {}
         """The value of each node: an instruction, a length, a number, None, or a list of these."""
+        self.names: dict[Any, str] = {}
+        """Names of tensors in the module, where these are not those of the graph."""
         self.seed_name: str | None = None
         """The parameter for the seed, once a random number was imported."""
         self._is_seeded = is_seeded
@@ -131,14 +133,26 @@ class GraphImporter:
                 self.symbols.bind(n, made, axis)
         return made
 
-    def constant(self, node: Any, tensor: Any) -> None:
+    def constant(self, node: Any, tensor: Any, name: str = "", kind: str = "") -> None:
         """A placeholder or an attribute becomes a literal, which shares the tensor's memory.
+
+        Args:
+            node: The placeholder or the attribute.
+            tensor: The tensor.
+            name: Its name in the module, such as ``layer.0.weight``.
+            kind: A parameter, a buffer or a constant, for the views.
 
         Raises:
             ModelError: Its elements cannot be those of a literal.
         """
-        with self._source(node):
-            self.values[node] = self._literal(node.name, tensor)
+        source = source_node(node)
+        if name:
+            self.names[node] = name
+            scope = tuple(name.split(".")[:-1])
+            source = SourceNode(name, kind.capitalize(), scope, (), (name,))
+        self.program.source_nodes[source.name] = source
+        with self.program.source(source.name):
+            self.values[node] = self._literal(source.name, tensor)
 
     def _literal(self, name: str, tensor: Any) -> Instruction:
         key = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
