@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from workbench.compat.onnxruntime.session import Session as Session
     from workbench.compat.serving.load import serve_bench as serve_bench
     from workbench.compat.serving.timeline import serve_timeline as serve_timeline
+    from workbench.compat.torch.modules import to_torch as to_torch
+    from workbench.compat.torch.pretrained import from_pretrained as from_pretrained
     from workbench.compiler.builds.build import Build as Build
     from workbench.compiler.builds.build import compile as compile
     from workbench.compiler.builds.differences import differences as differences
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from workbench.compiler.rewrite import rule as rule
     from workbench.compiler.text.parsing import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
+    from workbench.compiler.torch import from_torch as from_torch
     from workbench.compiler.training.optimizers import SGD as SGD
     from workbench.compiler.training.optimizers import Adam as Adam
     from workbench.compiler.training.optimizers import Lamb as Lamb
@@ -108,6 +111,8 @@ _HOME = {
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
     "extend": "compiler.expressions.builder",
+    "from_pretrained": "compat.torch.pretrained",
+    "from_torch": "compiler.torch",
     "gradient": "compiler.passes.gradients.gradient",
     "inspect": "numerics.metrics.tensor_difference",
     "lint": "compiler.lint.lint",
@@ -131,6 +136,7 @@ _HOME = {
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
     "to_onnx": "compiler.onnx.write",
+    "to_torch": "compat.torch.modules",
     "trace": "compiler.expressions.builder",
     "training_step": "compiler.training.training_step",
 }
@@ -165,6 +171,8 @@ __all__ = ["__version__", *_HOME]  # noqa: PLE0604 # pyright: ignore[reportUnsup
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":  # a module, whose import loads no torch
+        return import_module("workbench.torch")
     if name not in _HOME:
         raise AttributeError(f"workbench has no {name!r}; it has {', '.join(_HOME)}")
     value = getattr(import_module(f"workbench.{_HOME[name]}"), name)

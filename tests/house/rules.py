@@ -23,6 +23,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler/onnx": ({"compiler", "knobs"}, NUMERIC | {"google", "onnx"}),
     "compiler/files": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
+    "compiler/torch": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
     "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack", "platformdirs"}),
     "widgets": (
@@ -47,7 +48,7 @@ ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 COMPILER = (
     "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
     "record", "macros", "expressions", "passes", "training", "laws", "report", "files", "onnx", "tf",
-    "builds", "lint",
+    "torch", "builds", "lint",
 )  # fmt: skip
 ORDERED = {
     "compiler": COMPILER,

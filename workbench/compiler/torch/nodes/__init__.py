@@ -1,0 +1,1 @@
+"""Handlers of PyTorch's operators, one file per family."""
