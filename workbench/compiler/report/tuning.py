@@ -17,6 +17,7 @@ ALL = 1_000
 """More variants than any problem has."""
 _MOST = 24
 """The most problems that are drawn."""
+_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _BLUE, _ORANGE = "#0072b2", "#d55e00"
 
 
@@ -97,6 +98,12 @@ class Tuning:
             ax.scatter([chosen], [row], s=60, marker="D", facecolor="none", edgecolor=_ORANGE)
         ax.axvline(1, color="grey", lw=0.8)
         ax.set_xscale("log")
+        low, high = ax.get_xlim()
+        ax.set_xticks(
+            ticks := [t for t in _TICKS if low <= t <= high and shown], [f"{t:g}" for t in ticks]
+        )
+        ax.minorticks_off()
+        ax.set_ylim(-0.6, max(len(shown), 1) - 0.4)
         ax.set_yticks(range(len(shown)), [short(one.name) for one in shown], fontsize=8)
         ax.invert_yaxis()
         ax.set_xlabel("time ÷ time of the variant that was estimated to be fastest; ◇ is used")
