@@ -61,7 +61,7 @@ def training_step(
         norms: With an optimizer, also return the Euclidean norm of each weight's gradient, as ``norm_`` and
             its name.
         histograms: With an optimizer, also return a histogram of each weight's gradient by powers of two, as
-            ``histogram_`` and its name: 64 counts, of 2**(k - 40) ≤ |g| < 2**(k - 39).
+            ``histogram_`` and its name: 64 counts, of ``2**(k - 40) <= abs(g) < 2**(k - 39)``.
 
     Returns:
         The step, for ``wb.compile``. `Build.stateful` runs it and keeps the weights between runs.
