@@ -142,3 +142,19 @@ def test_a_run_that_is_interrupted_is_awaited_and_leaves_its_runtime(
         monkeypatch.undo()
         model.run([x], [y], model.new_stream())
         assert is_one_of(model.ait_data_to_numpy(y))
+
+
+def test_a_lost_device_is_an_error_of_each_run_and_the_model_still_closes():
+    model = Model.of(scaled(), ["y"], {"w": SETS[0], "v": SETS[0]}, target="gpu")
+    (x,), y = there(model, X), room(model)
+    device = model._memory.device
+    assert device is not None
+    model.run([x], [y], sync=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "lost", "it is gone")
+        for _ in range(3):  # more than there are runtimes
+            with pytest.raises(RuntimeError, match="ModelContainerRun: it is gone"):
+                model.run([x], [y])
+        model.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        model.run([x], [y])
