@@ -197,21 +197,26 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
         )  # fmt: skip
     if lowering.machine.is_cpu and rows.suits(product):
         return _launches(lowering, product, results, 1, lambda b, _: rows.Rows(b, product))
-    if lowering.machine.matrix and matrix.suits(product):
-        return _on_matrix_units(lowering, product, results)
+    make = _on_matrix_units if lowering.machine.matrix and matrix.suits(product) else _in_tiles
+    problem = _problem(product)
+    return [replace(one, problem=problem) for one in make(lowering, product, results, problem)]
+
+
+def _in_tiles(
+    lowering: Lowering, product: Product, results: Sequence[Result], problem: str
+) -> list[Launch]:
     lens = (product.batch, product.m, product.n)
     tiles = tiles_for(lowering.dialect, product.bytes, *lens, product.k)
-    tile = lowering.choices.pick(_problem(product), tiles)
+    tile = lowering.choices.pick(problem, tiles)
     lanes = 4 if lowering.machine.access and product.n % 4 == 0 else 1
-    made = _launches(
+    return _launches(
         lowering, product, results, _parts(lowering, product, tile.blocks(*lens)),
         lambda b, parts: Tiled(b, product, tile, parts, lanes),
     )  # fmt: skip
-    return [replace(one, problem=_problem(product)) for one in made]
 
 
 def _on_matrix_units(
-    lowering: Lowering, product: Product, results: Sequence[Result]
+    lowering: Lowering, product: Product, results: Sequence[Result], problem: str
 ) -> list[Launch]:
     if product.heart.inputs[0].shape.type is DType.FLOAT:
         blockings, make = matrix_float.BLOCKINGS, matrix_float.FloatMatrix
@@ -219,20 +224,19 @@ def _on_matrix_units(
         blockings, make = matrix.BLOCKINGS, matrix.Matrix
         if lowering.machine.matrix == warpgroup.CAPABILITY:
             blockings = (*blockings, *warpgroup.blockings_for(product))
-    plan = lowering.choices.pick(_problem(product), matrix.plans_for(product, blockings))
+    plan = lowering.choices.pick(problem, matrix.plans_for(product, blockings))
     if plan.blocking.warps > 1:
         make = warpgroup.Warpgroup
-    made = _launches(
+    return _launches(
         lowering, product, results, plan.parts, lambda b, parts: make(b, product, plan.blocking, parts)
     )  # fmt: skip
-    return [replace(one, problem=_problem(product)) for one in made]
 
 
 def _problem(product: Product) -> str:
     """All that the choice of a product's kernel depends on, but for what is computed before and after it."""
     heart = product.heart
-    rows, columns = product.a.along_k, product.b.along_k
-    near = f"{'terms' if rows else 'rows'} and {'terms' if columns else 'columns'}"
+    near = "terms" if product.a.along_k else "rows"
+    near += f" and {'terms' if product.b.along_k else 'columns'}"
     size = f"{product.m}x{product.k}x{product.n}"
     size = f"{product.batch} of {size}" if product.batch > 1 else size
     return f"{heart.op.name} {heart.inputs[0].shape.type.name.lower()} {size}, {near} contiguous"
