@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -133,6 +134,11 @@ class Device(ABC):
     def dialect(self) -> Dialect:
         """The dialect that kernels are printed in."""
         return self.compiler.dialect
+
+    @property
+    def digest(self) -> str:
+        """A name for files of what was measured on it: another device, driver or compiler has another."""
+        return hashlib.sha256(f"{self.facts}\n{self.compiler.key}".encode()).hexdigest()[:24]
 
     # Memory
 

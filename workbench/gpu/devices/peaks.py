@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -57,7 +56,7 @@ _known: dict[str, Peaks] = {}
 
 def peaks_of(device: Device) -> Peaks:
     """The device's peaks: from this process, from disk, or measured now (under a second)."""
-    key = hashlib.sha256(f"{device.facts}\n{device.compiler.key}".encode()).hexdigest()[:24]
+    key = device.digest
     if key not in _known:
         folder = cache_folder("peaks")
         path = None if folder is None else folder / f"{key}.json"

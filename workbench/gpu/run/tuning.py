@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -128,9 +127,8 @@ def _tuning(
 
 
 def _path(device: Device) -> Path | None:
-    key = hashlib.sha256(f"{device.facts}\n{device.compiler.key}".encode()).hexdigest()[:24]
     folder = cache_folder("tuning")
-    return None if folder is None else folder / f"{key}.json"
+    return None if folder is None else folder / f"{device.digest}.json"
 
 
 def _read(device: Device) -> Seconds:
