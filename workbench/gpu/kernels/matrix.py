@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.matrix_tiles import (
     CHUNK,
     COLUMNS,
+    FLOATS,
     LOADS,
     QUAD,
     ROWS,
@@ -136,7 +136,7 @@ def _microseconds(product: Product, plan: Plan) -> float:
 def suits(product: Product) -> bool:
     """Whether matrix units can multiply the operands: both are half, both bfloat16 or both float."""
     types = {i.shape.type for i in product.heart.inputs[:2]}
-    return len(types) == 1 and types <= {*TYPES, DType.FLOAT} and len(product.heart.inputs) < 4
+    return len(types) == 1 and types <= set(FLOATS) and len(product.heart.inputs) < 4
 
 
 class Matrix:

@@ -26,6 +26,8 @@ LINE = 8
 
 TYPES = {DType.HALF: "f16", DType.BF16: "bf16"}
 """The types of operands, as the instructions name them."""
+FLOATS = (DType.FLOAT, *TYPES)
+"""The types of operands of products on matrix units; a float is there the sum of two numbers."""
 
 COPIES = """\
 DEVICE u32 shared_place(const void *p) { return (u32)__cvta_generic_to_shared(p); }

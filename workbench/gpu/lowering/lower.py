@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.builtin import BuiltinOutline, Comment, Identity, Return
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction, detached
 from workbench.compiler.ir.module import Module, captured
 from workbench.compiler.ir.program import Program
@@ -199,7 +199,7 @@ class Lowering:
         lens, chunk = shape.lens, matrix_tiles.ACCESS // shape.type.size
         if not (
             self.machine.matrix
-            and shape.type in (DType.FLOAT, *matrix_tiles.TYPES)
+            and shape.type in matrix_tiles.FLOATS
             and shape.ndim == 2
             and shape.standard
             and lens[1] % chunk
