@@ -8,6 +8,13 @@ from workbench.compiler.errors import InputError, ModelError
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+}
+
 
 @pytest.fixture
 def torch():
@@ -59,13 +66,7 @@ def test_a_folder_of_a_text_model_runs(torch, tmp_path):
     from tests.torch.architectures import declare_operators
 
     declare_operators()
-    small = {
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 8,
-    }
-    made = _saved(tmp_path, "Bert", "BertForMaskedLM", vocab_size=31, **small)
+    made = _saved(tmp_path, "Bert", "BertForMaskedLM", vocab_size=31, **SMALL)
     tokens = torch.arange(6).reshape(1, 6)
     program = wb.from_pretrained(tmp_path, input_ids=tokens)
     (found,) = wb.compile(program, "cpu").run({"input_ids": tokens.numpy()}).values()
@@ -77,14 +78,8 @@ def test_a_folder_of_an_image_model_runs(torch, tmp_path):
     from tests.torch.architectures import declare_operators
 
     declare_operators()
-    small = {
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 8,
-    }
     made = _saved(
-        tmp_path, "ViT", "ViTForImageClassification", image_size=16, patch_size=8, **small
+        tmp_path, "ViT", "ViTForImageClassification", image_size=16, patch_size=8, **SMALL
     )
     program = wb.from_pretrained(tmp_path)
     assert program.parameters["pixel_values"].lens == (1, 3, 16, 16)
