@@ -80,6 +80,8 @@ def test_a_wrong_fold_or_block_is_refused():
         view.blocks("x")
     with pytest.raises(IndexError, match="no block 4; there are 4"):
         view.compare_blocks(0, 4)
+    with pytest.raises(IndexError, match=r"no block 'layer.0'; there are 4"):
+        view.compare_blocks("layer.0", 1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="no blocks of this program repeat"):
         GraphView(transformer(1)).blocks()
 

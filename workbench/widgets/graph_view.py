@@ -215,8 +215,8 @@ class View(BaseView):
         listed = self._blocks(key)
         known = blocks.Known(self.scene, self._versions(), self._rows(), self.overlay)
         for k in (a, b):
-            if not -len(listed) <= k < len(listed):
-                raise IndexError(f"no block {k}; there are {len(listed)}, from 0")
+            if k not in range(-len(listed), len(listed)):
+                raise IndexError(f"no block {k!r}; there are {len(listed)}, from 0")
         return blocks.compared(known, listed[a], listed[b])
 
     def _blocks(self, key: str | None) -> list[blocks.Block]:
