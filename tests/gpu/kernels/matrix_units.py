@@ -12,6 +12,7 @@ from workbench.gpu.dialect import OPENCL, Dialect
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.machine import Machine
+from workbench.gpu.tile_map import TileMap
 
 _WORDS = """\
 #undef UNROLL
@@ -24,6 +25,16 @@ _WORDS = """\
 #define COMMIT()
 #define WAIT(n)
 #define __syncwarp() BARRIER()
+#define LOADING(warp, lane, last) if (LOCAL(0) == 0)
+#define MULTIPLYING(warp, last)
+#define OWN_TURN(turn, teams, team)
+#define HANDOVER() BARRIER()
+#define barrier_make(at, count)
+#define barriers_made()
+#define barrier_expect(at, bytes)
+#define barrier_wait(at, parity)
+#define barrier_arrive(at)
+#define map_needed(map)
 #define SHUFFLE_XOR(v, m) ({ \\
   f32 sent = v; \\
   *(__local f32 *)(given + LOCAL(0)) = sent; BARRIER(); \\
@@ -112,8 +123,9 @@ u32 pack_bf16(f32 low, f32 high) { return nearest(low) | nearest(high) << 16; }
 _HEAD = re.compile(r"(KERNEL\((\d+)\) \w+\([^)]*\) \{)")
 _FUNCTIONS = (
     r"shared_place|copy_async|load_\w+|multiply_\w+|split_float|exchange_\w+|tile_at|pack_\w+"
+    r"|barriers?_\w+|map_needed|copy_tile_\d"
 )
-_MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT"
+_MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT|LOADING|MULTIPLYING|OWN_TURN|HANDOVER|TILE_MAP"
 _OWN = re.compile(
     rf"(?m)^DEVICE \w+ (?:{_FUNCTIONS})\((?:.*}}|[^}}]*(?:}}[^}}]+)*?^}})$|^#define (?:{_MACROS})\(.*$"
 )
@@ -143,13 +155,41 @@ def _emulated(kernel: Kernel) -> Kernel:
         columns, type, a, b = group.groups()
         name = {"f16": "half"}.get(type, type)
         words += f"#define multiply_{columns}(c, a, b) multiply_group({name}, {columns}, {a}, {b}, c, a, b)\n"
-    source = _OWN.sub("", source)
+    source, threads = _OWN.sub("", source), kernel.block[0]
+    if kernel.maps:
+        threads -= 32  # those that load; here the first work item does, before all multiply
+        source = re.sub(r"struct __align__\(64\) TileMap.*\n|, TILE_MAP\(\w+\)", "", source)
+        source = re.sub(
+            r"copy_tile_\d\((.*?), &(\w+), ready, ", r"copy_\2(s, COPIED_\2, \1, ", source
+        )
+        source = source.replace(f"KERNEL({kernel.block[0]})", f"KERNEL({threads})")
+        pointers = re.findall(r"\*(?:RESTRICT )?(\w+)[,)]", source[source.index("KERNEL(") :])
+        for number, map in enumerate(kernel.maps):
+            words += _copier(f"map{number}", map, pointers[map.argument])
     whole = rf"SHARED ALIGN(1024) u8 \1[{kernel.shared}];"
     source = re.sub(r"extern __shared__.*? (\w+)\[\];", whole, source)
     for text in ("u8 *const s =", "f32 *const t ="):
         source = source.replace(text, f"__local {text}")
-    for pointer in ("u16x8 *)(s", "f32x4 *)(s", "const u32 *)(s", "f32 *)s"):
+    for pointer in ("u16x8 *)(s", "f32x4 *)(s", "const u32 *)(s", "f32 *)s", "f32 *)(s"):
         source = source.replace(f"({pointer}", f"(__local {pointer}")
     source = _HEAD.sub(r"\1 SHARED u32 given[6 * \2];", source)
-    words += f"#define BLOCK {kernel.block[0]}\n"
-    return replace(kernel, source=words + source, shared=0)
+    words += f"#define BLOCK {threads}\n"
+    return replace(kernel, source=words + source, shared=0, block=(threads, 1, 1), maps=())
+
+
+def _copier(name: str, map: TileMap, pointer: str) -> str:
+    """What the copy engine does with a map: lines of 128 bytes, in which eight chunks are exchanged."""
+    axes = list(zip(map.lens, map.strides, map.box, strict=True))[::-1]
+    numbers = ", ".join(f"int c{a}" for a in range(len(axes)))
+    loops = "".join(
+        f"for (int i{a} = 0; i{a} < {axes[a][2]}; ++i{a}) " for a in reversed(range(len(axes)))
+    )
+    inside = " && ".join(f"(u32)(c{a} + i{a}) < {n}" for a, (n, _, _) in enumerate(axes))
+    offset = " + ".join(f"(c{a} + i{a}) * {stride}" for a, (_, stride, _) in enumerate(axes))
+    return (
+        f"#define COPIED_{name} (__global const u16 *){pointer} + {map.offset}\n"
+        f"void copy_{name}(__local u8 *s, __global const u16 *from, u32 to, {numbers}) {{\n"
+        f"  {loops}{{\n"
+        f"    *(__local u16 *)(s + (to ^ (to >> 7 & 7) << 4)) = {inside} ? from[{offset}] : 0; to += 2;\n"
+        f"  }}\n}}\n"
+    )

@@ -15,7 +15,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.report.timings import DEVICE
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
-from workbench.gpu.kernels import matrix, warpgroup
+from workbench.gpu.kernels import bulk, matrix, warpgroup
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.report.timings import Taken, rows_of
 
@@ -70,6 +70,8 @@ def expect(program: Program, device: Device, capability: int, tolerance: float) 
 
 WARPS = matrix.Blocking(32, 32, 64, 16, 16, 4, 0.35)
 SQUARE = matrix.Blocking(64, 64, 64, 32, 32, 4, 0.67)
+TEAMS = bulk.Blocking(64, 64, 64, 64, 64, 1, 0.2, 4, 4, bulk=True, teams=2)
+TOGETHER = bulk.Blocking(128, 128, 64, 64, 128, 1, 0.5, 3, 4, bulk=True)
 FLOATS = matrix.Blocking(32, 32, 32, 16, 16, 4, 0.8, size=4)
 GROUP = warpgroup.Blocking(64, 64, 64, 64, 64, 3, 0.39, 3, 4)
 WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
@@ -85,6 +87,11 @@ WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
         (GROUP, (64, 130, 64), "a", "half"),
         (GROUP, (66, 72, 65), "b", "bf16"),
         (WIDE, (130, 64, 128), "ab", "half"),
+        (TEAMS, (70, 200, 72), "", "half"),
+        (TEAMS, (72, 136, 64), "ab", "bf16"),
+        (TEAMS, (66, 72, 65), "b", "half"),  # an odd number of columns, through memory of its own
+        (TOGETHER, (130, 64, 128), "", "half"),
+        (TOGETHER, (136, 192, 128), "ab", "half"),
         (FLOATS, (40, 72, 40), "", "float"),
         (FLOATS, (33, 77, 50), "a", "float"),
         (FLOATS, (35, 40, 33), "b", "float"),

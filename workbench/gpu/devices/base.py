@@ -15,6 +15,7 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
 from workbench.gpu.devices.pool import Buffer, Pool
 from workbench.gpu.dialect import Dialect
+from workbench.gpu.tile_map import TileMap
 
 Pointer = Any
 """The location of a kernel argument: an address, or OpenCL's memory object."""
@@ -191,6 +192,15 @@ class Device(ABC):
     @abstractmethod
     def load(self, code: Code, name: str) -> Any:
         """The kernel ``name`` of a code object, ready to launch; it keeps its module alive."""
+
+    def tile_map(self, pointer: Pointer, map: TileMap) -> bytes:
+        """A map of memory as a kernel's argument.
+
+        Args:
+            pointer: The memory's start.
+            map: The tensor there, and the lens of a tile.
+        """
+        raise DeviceError(f"{self.kind} has no bulk copies of tiles")
 
     @abstractmethod
     def function_facts(self, function: Any, threads: int) -> FunctionFacts:

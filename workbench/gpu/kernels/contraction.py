@@ -19,7 +19,7 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels import matrix, matrix_float, rows, warpgroup
+from workbench.gpu.kernels import bulk, matrix, matrix_float, rows, warpgroup
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
@@ -223,10 +223,11 @@ def _on_matrix_units(
     else:
         blockings, make = matrix.BLOCKINGS, matrix.Matrix
         if lowering.machine.matrix == warpgroup.CAPABILITY:
-            blockings = (*blockings, *warpgroup.blockings_for(product))
+            offers = bulk if bulk.suits(lowering, product) else warpgroup
+            blockings = (*blockings, *offers.blockings_for(product))
     plan = lowering.choices.pick(problem, matrix.plans_for(product, blockings))
     if plan.blocking.warps > 1:
-        make = warpgroup.Warpgroup
+        make = bulk.Bulk if plan.blocking.bulk else warpgroup.Warpgroup
     return _launches(
         lowering, product, results, plan.parts, lambda b, parts: make(b, product, plan.blocking, parts)
     )  # fmt: skip

@@ -15,6 +15,7 @@ from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import memory_type
 from workbench.gpu.emit.tensors import Memory, Tensors
 from workbench.gpu.emit.writer import Writer
+from workbench.gpu.tile_map import TileMap
 
 Size: TypeAlias = tuple[int, int, int]
 BLOCK = 256
@@ -63,6 +64,8 @@ class Kernel:
     """Bytes of dynamic shared memory, without the arrays that the source declares."""
     matrix: bool = False
     """Whether it multiplies on matrix units."""
+    maps: tuple[TileMap, ...] = ()
+    """The maps that it has as arguments after its pointers."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class Builder:
         """Bytes of dynamic shared memory."""
         self.matrix = False
         """Whether the kernel multiplies on matrix units."""
+        self._maps: dict[TileMap, str] = {}
 
     def memory(self, place: Place, writes: bool = False) -> Memory:
         """A tensor in memory that the kernel reads, or writes."""
@@ -124,17 +128,35 @@ class Builder:
         """The pointer to scratch memory of an element type."""
         return self.memory(Place(root, Shape(type, (1,))), writes).name
 
+    def tile_map(
+        self, name: str, offset: int, axes: Sequence[tuple[int, int]], box: Sequence[int]
+    ) -> str:
+        """The name of a map of memory that the kernel reads.
+
+        Args:
+            name: The pointer's name.
+            offset: The first element.
+            axes: The length and the stride of each axis, the last one contiguous.
+            box: The lens of a tile.
+        """
+        number = list(self._pointers.values()).index(name)
+        lens, strides = zip(*axes, strict=True)
+        made = TileMap(number, offset, lens, strides, tuple(box))
+        return self._maps.setdefault(made, f"map{len(self._maps)}")
+
     def launch(self, grid: int | Size, block: int = BLOCK) -> Launch:
         """The finished kernel, with its arguments."""
         size = (grid, 1, 1) if isinstance(grid, int) else grid
         body = self.w.text()
         parameters = ", ".join(self._parameter(*item) for item in self._pointers.items())
         definitions = "".join(f"{d}\n" for d in self.w.definitions)
+        parameters += "".join(f", TILE_MAP({name})" for name in self._maps.values())
         text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{body}\n}}\n"
-        digest = hashlib.sha256(f"{text}{block}".encode()).hexdigest()[:_DIGITS]
+        digest = hashlib.sha256(f"{text}{block}{[*self._maps]}".encode()).hexdigest()[:_DIGITS]
         name = f"{self._purpose}_{digest}"
         source = text.replace(_ENTRY, name)
-        kernel = Kernel(name, source, size, (block, 1, 1), self.shared, self.matrix)
+        maps = tuple(self._maps)
+        kernel = Kernel(name, source, size, (block, 1, 1), self.shared, self.matrix, maps)
         return Launch(kernel, tuple(r for r, _ in self._pointers), frozenset(self._writes))
 
     def _parameter(self, key: tuple[Root, str], name: str) -> str:

@@ -28,10 +28,9 @@ from workbench.gpu.kernels.product import Product, Store, split_over
 
 _SHARED = 48 << 10
 
-_UNITS = 132
+UNITS = 132
 """Multiprocessors, of an H100 or H200, as in the other numbers of the estimate."""
 _START = 1.0
-"""Microseconds that a round of blocks takes beside its stages."""
 _LAUNCH = 3.0
 """Microseconds of a second kernel."""
 _BYTES = 3e6
@@ -63,11 +62,19 @@ class Blocking:
     """Warps that multiply together: four of them issue one instruction for 64 rows."""
     size: int = 2
     """Bytes of an operand's element."""
+    start: float = _START
+    """Microseconds that a round of blocks takes beside its stages."""
+    bulk: bool = False
+    """Whether the copy engine loads the tiles."""
+    teams: int = 1
+    """Parts that a block works on at once, each with warps of its own: one stores as the next multiplies."""
 
     @property
     def threads(self) -> int:
         """Work items of a block."""
-        return self.rows // self.height * (self.columns // self.width) * WARP * self.warps
+        return (
+            self.rows // self.height * (self.columns // self.width) * WARP * self.warps * self.teams
+        )
 
     @property
     def stage(self) -> int:
@@ -105,6 +112,8 @@ class Plan:
         one = self.blocking
         unit = "warp group" if one.warps > 1 else "warp"
         text = f"{one.rows}x{one.columns}x{one.depth}, {unit} {one.height}x{one.width}, {one.pipeline} stages"
+        text += ", bulk copies" if one.bulk else ""
+        text += f", {one.teams} teams" if one.teams > 1 else ""
         return text if self.parts == 1 else f"{text}, {self.parts} parts"
 
 
@@ -124,8 +133,8 @@ def _microseconds(product: Product, plan: Plan) -> float:
     one, parts = plan.blocking, plan.parts
     blocks = one.blocks(product.batch, product.m, product.n) * parts
     stages = -(-product.k // (one.depth * parts))
-    rounds = -(-blocks // (_UNITS * one.resident))
-    own = rounds * (stages * one.time + _START)
+    rounds = -(-blocks // (UNITS * one.resident))
+    own = rounds * (stages * one.time + one.start)
     if parts == 1:
         return own
     if stages < _LEAST_STAGES:
@@ -149,6 +158,8 @@ class Matrix:
         parts: Blocks that the terms of each sum are split among.
     """
 
+    idle = 0
+    """Work items that do not multiply."""
     apart = ROWS
     """Rows from one instruction of a warp to the next one."""
 
@@ -157,18 +168,15 @@ class Matrix:
         self.b, self.w = b, b.w
         self.product, self.cut = product, blocking
         self.type = product.heart.inputs[0].shape.type
-        self.threads, self.stages = blocking.threads, blocking.pipeline
+        self.threads, self.stages = blocking.threads + self.idle, blocking.pipeline
         rows, columns = -(-product.m // blocking.rows), -(-product.n // blocking.columns)
         self.steps = ceil(product.k / (blocking.depth * parts))
         """Steps along k of a block."""
         self.blocks = parts * product.batch * rows * columns
         w = b.w
-        block = Variable(w.define(w.integer_type, "GROUP(0)", "g"), 0, max(self.blocks - 1, 0))
         # Neighbouring blocks share columns: the weights, which are read by all of them.
-        lens = (parts, *product.lens, columns, rows)
-        self.part, *batch, column, row = split_over(Index.of(block), lens, w)
-        self.batch = tuple(batch)
-        self.row, self.column = row * blocking.rows, column * blocking.columns
+        self.lens = (parts, *product.lens, columns, rows)
+        self._place_block(w.define(w.integer_type, "GROUP(0)", "g"))
         item = w.define(w.integer_type, "LOCAL(0)", "t")
         self.local = Index.of(Variable(item, 0, self.threads - 1))
         warp, self.lane = self.local.divmod(WARP, w)
@@ -182,6 +190,13 @@ class Matrix:
             for side, (operand, span, place) in enumerate(spans)
         ]
         self._need()
+
+    def _place_block(self, number: str) -> None:
+        """Compute the part of the product that a block has."""
+        block = Index.of(Variable(number, 0, max(self.blocks - 1, 0)))
+        self.part, *batch, column, row = split_over(block, self.lens, self.w)
+        self.batch = tuple(batch)
+        self.row, self.column = row * self.cut.rows, column * self.cut.columns
 
     def _place_warp(self, warp: Index) -> None:
         """Compute the first row and column of the warp in the block."""
@@ -306,6 +321,11 @@ class Matrix:
                     store(cells, [f"r[{place.text()}]" for place in places])
         t.lanes = 1
 
+    def _room(self, floats: int) -> str:
+        """Shared memory of some floats for each warp: that of the stages, which nothing reads any more."""
+        self.w.line("BARRIER();")
+        return "(f32 *)s"
+
     def _store_rows(self, store: Store) -> None:
         """Store rows whose length is odd: through shared memory, so that a warp's columns are adjacent."""
         w, t = self.w, self.b.tensors
@@ -314,8 +334,8 @@ class Matrix:
         quad, pair = self.lane.divmod(QUAD, w)
         turn, own = self.lane.divmod(wide, w)
         warp = self.local.divmod(WARP, w)[0]
-        w.line("BARRIER();")
-        w.line(f"f32 *const t = (f32 *)s + ({warp.text()}) * {ROWS * (wide + 1)};")
+        size = ROWS * (wide + 1)
+        w.line(f"f32 *const t = {self._room(size)} + ({warp.text()}) * {size};")
         with w.loop(self.high, unroll=True) as i, w.loop(self.wide // tiles, unroll=True) as j:
             w.line(f"UNROLL for (i32 e = 0; e < {tiles * 4}; ++e)")
             place = f"({quad.text()} + e / 2 % 2 * 8) * {wide + 1} + e / 4 * 8 + {pair.text()} * 2 + e % 2"

@@ -32,7 +32,7 @@ class Ready:
 
     step: Step
     function: Any = None
-    arguments: tuple[Pointer, ...] = ()
+    arguments: tuple[Pointer | bytes, ...] = ()
     launch: Launch | None = None
     """The launch of a kernel that is launched many times in a run."""
     branches: tuple[tuple[Ready, ...], ...] = ()
@@ -69,13 +69,16 @@ class Preparation:
         kernel = step.launch.kernel
         function = self.function(kernel.name)
         roots = step.launch.arguments
-        if rename is None:
-            return Ready(step, function, tuple(map(self.pointer, roots)))
-        pointers = tuple(self.pointer(rename.get(r, r)) for r in roots)
-        sizes = kernel.grid, kernel.block, kernel.shared
+        names = rename or {}
+        pointers = tuple(self.pointer(names.get(r, r)) for r in roots)
         if any(p is None for p in pointers):  # of a parameter whose memory is not bound yet
             return Ready(step, function, pointers)
-        return Ready(step, function, pointers, self.device.prepare(function, *sizes, pointers))
+        maps = (self.device.tile_map(pointers[m.argument], m) for m in kernel.maps)
+        arguments = (*pointers, *maps)
+        if rename is None:
+            return Ready(step, function, arguments)
+        sizes = kernel.grid, kernel.block, kernel.shared
+        return Ready(step, function, arguments, self.device.prepare(function, *sizes, arguments))
 
     def _loop(self, step: LoopStep, rename: Rename) -> Ready:
         odd = swapped(step, rename)
