@@ -46,9 +46,11 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
 
     (found,) = executable.run({"a": a, "b": b})
     spin()
-    ours = tuple(on_device.run_seconds(executable, {"a": a, "b": b}))
+    ours = tuple(on_device.burst_seconds(executable, {"a": a, "b": b}))
     spin()
-    theirs = on_device.torch_seconds(lambda: torch.mm(*on_gpu, out=out), replay=True)
+    theirs = on_device.torch_seconds(
+        lambda: torch.mm(*on_gpu, out=out), replay=True, count=on_device.BURST
+    )
     timings = (
         Timing("products", subject, OURS, ours),
         Timing("products", subject, TORCH, tuple(theirs)),

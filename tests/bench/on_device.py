@@ -40,18 +40,32 @@ def run_seconds(executable: Executable, inputs: dict[str, Any], repeat: int = 15
     return seconds_of(executable.device, lambda: executable.again(stream), stream, repeat)
 
 
+def burst_seconds(executable: Executable, inputs: dict[str, Any], repeat: int = 15) -> list[float]:
+    """Seconds of a run among many in one graph: of kernels so short that the host's launches take longer."""
+    executable.run(inputs)
+    device, stream = executable.device, executable.stream
+    with device.capture(stream) as captured:
+        for _ in range(BURST):
+            executable._steps(executable._ready, stream)
+    bursts = seconds_of(device, lambda: device.replay(captured[0], stream), stream, repeat)
+    return [one / BURST for one in bursts]
+
+
 def executable_of(program: Program, device: Device) -> Executable:
     """A program as it stands, on a device."""
     return Executable(lower(program, device.dialect), device)
 
 
-def torch_seconds(work: Callable[[], Any], repeat: int = 15, replay: bool = False) -> list[float]:
+def torch_seconds(
+    work: Callable[[], Any], repeat: int = 15, replay: bool = False, count: int = 1
+) -> list[float]:
     """Seconds of a piece of PyTorch's work on CUDA, measured in the same way.
 
     Args:
         work: Launches the work.
         repeat: How many bursts are measured.
         replay: Whether to replay a graph of it, as ours is: else Python's time to launch counts, too.
+        count: How many times the graph has the work.
     """
     import torch
 
@@ -61,7 +75,8 @@ def torch_seconds(work: Callable[[], Any], repeat: int = 15, replay: bool = Fals
     if replay:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            work()
+            for _ in range(count):
+                work()
         work = graph.replay
     found: list[float] = []
     for _ in range(repeat):
@@ -71,7 +86,7 @@ def torch_seconds(work: Callable[[], Any], repeat: int = 15, replay: bool = Fals
             work()
         last.record()
         last.synchronize()
-        found.append(first.elapsed_time(last) / 1e3 / BURST)
+        found.append(first.elapsed_time(last) / 1e3 / BURST / count)
     return found
 
 

@@ -290,9 +290,9 @@ def _blocking(
 
 
 BLOCKINGS = (
-    _blocking(128, 256, 0.64, 4, 2.1, teams=1), _blocking(128, 192, 0.52, 5, 1.9, teams=1),
-    _blocking(128, 128, 0.35, 6, 0.5), _blocking(64, 256, 0.34, 5, 1.1), _blocking(64, 192, 0.31, 6, 0.5),
-    _blocking(64, 128, 0.21, 8, 0.3), _blocking(64, 64, 0.15, 8, 0.2),
+    _blocking(128, 256, 0.64, 4, 1.6, teams=1), _blocking(128, 192, 0.53, 5, 1.3, teams=1),
+    _blocking(128, 128, 0.36, 6, 0.7), _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 0.3),
+    _blocking(64, 128, 0.22, 8, 0.1), _blocking(64, 64, 0.16, 8, 0.1),
 )  # fmt: skip
 
 
