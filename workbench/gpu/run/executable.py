@@ -24,6 +24,7 @@ from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.layout import laid_out, seen_as
 from workbench.gpu.lowering.plan import (
     BranchStep,
+    CollectiveStep,
     HostStep,
     KernelStep,
     LoopStep,
@@ -32,6 +33,7 @@ from workbench.gpu.lowering.plan import (
     apart,
     padded,
 )
+from workbench.gpu.run.collectives import exchange, settle
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 from workbench.gpu.run.memory import allocated, free_all
 from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
@@ -101,7 +103,7 @@ class Executable:
     @cached_property
     def stream(self) -> Stream:
         """The default stream of runs, made when it is first used."""
-        return self.device.stream() if self.replays else None
+        return self.device.stream() if self.replays or self.plan.collectives else None
 
     # Setting up
 
@@ -154,7 +156,7 @@ class Executable:
             else:
                 with progress_bar(self._ready, progress, "run") as steps:
                     self._steps(steps, stream, hook)
-            return self._outputs(stream)
+            return [self.download(k, stream) for k in range(len(self.plan.outputs))]
 
     def keep(self, updates: Mapping[str, int]) -> None:
         """Let outputs replace parameters at the end of each run, before the first one.
@@ -229,7 +231,7 @@ class Executable:
 
     @property
     def replays(self) -> bool:
-        """Whether runs after the first replay one graph of launches: there are no host steps."""
+        """Whether runs after the first replay one graph of launches: no host steps, no collectives."""
         return self.device.has_graphs and self.plan.is_fixed and bool(self.plan.steps)
 
     def _replay(self, stream: Stream) -> None:
@@ -287,7 +289,8 @@ class Executable:
             try:
                 results = self._results(bound, lent)
                 for ready in self._ready:
-                    self._do(self._rebound(ready, bound), stream)
+                    step = ready.step
+                    self._do(self._prepare(step, bound) if uses(step, bound) else ready, stream)
             finally:
                 self._lent = {}
             for array, place in results:
@@ -339,9 +342,6 @@ class Executable:
             found.append((array, place))
         return found
 
-    def _rebound(self, ready: Ready, bound: Mapping[Root, Pointer]) -> Ready:
-        return self._prepare(ready.step, bound) if uses(ready.step, bound) else ready
-
     def _kept(self, inputs: Mapping[str, Any]) -> dict[int, Any]:
         """The inputs that stay on the host, by the parameter's id: sequences and optionals."""
         parameters = self.plan.program.main.parameters.items()
@@ -358,6 +358,7 @@ class Executable:
                 self._tell(ready.step, hook, stream)
         for to, source, bytes in self._moves:
             self.device.copy(to, source, bytes, stream)
+        settle(stream)
 
     def _do(self, ready: Ready, stream: Stream) -> None:
         step = ready.step
@@ -369,6 +370,8 @@ class Executable:
                 self._do(inner, stream)
         elif isinstance(step, LoopStep):
             self._repeat(ready, step, stream)
+        elif isinstance(step, CollectiveStep):
+            exchange(step, self.device, self._at, stream)
         else:
             self._on_host(step, stream)
 
@@ -403,7 +406,7 @@ class Executable:
     def _number(self, place: Place, stream: Stream) -> Any:
         """The first element of a value."""
         flat = np.empty(place.offset + 1, place.shape.type.numpy)
-        self.device.download(flat, self._at(place.root), stream)
+        self._read(flat, place.root, stream)
         return flat[place.offset]
 
     def _tell(self, step: Step, hook: Hook, stream: Stream) -> None:
@@ -420,7 +423,7 @@ class Executable:
         for part, place in zip(parts, places, strict=True):
             if place.shape.elements:
                 flat = np.empty(place.offset + place.shape.element_space, place.shape.type.numpy)
-                self.device.download(flat, self._at(place.root), stream)
+                self._read(flat, place.root, stream)
                 seen_as(flat, place.shape, place.offset)[...] = part
                 self.device.upload(self._at(place.root), flat, stream)
 
@@ -453,11 +456,12 @@ class Executable:
         if not shape.elements:
             return np.empty(shape.lens, shape.type.numpy)
         flat = np.empty(place.offset + shape.element_space, shape.type.numpy)
-        self.device.download(flat, self._at(place.root), stream)
+        self._read(flat, place.root, stream)
         return seen_as(flat, shape, place.offset)
 
-    def _outputs(self, stream: Stream) -> list[Any]:
-        return [self.download(k, stream) for k in range(len(self.plan.outputs))]
+    def _read(self, flat: Array, root: Root, stream: Stream) -> None:
+        settle(stream)
+        self.device.download(flat, self._at(root), stream)
 
     # For profiles
 
