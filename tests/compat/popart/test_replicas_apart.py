@@ -111,16 +111,16 @@ def training(**options: Any) -> tuple[list[float], Any]:
     with ir.main_graph(), pir.in_sequence():
         data = pir.h2d_stream((4, 3), pir.float32, "data")
         losses = pir.d2h_stream((), pir.float32, "loss")
-        W = pir.variable(np.ones((3, 2), np.float32), name="W")
-        forward = ir.create_graph(lambda x, w: x @ w, pir.TensorSpec((4, 3), pir.float32), W)
+        weight = pir.variable(np.ones((3, 2), np.float32), name="W")
+        forward = ir.create_graph(lambda x, w: x @ w, pir.TensorSpec((4, 3), pir.float32), weight)
         backward = pir.transforms.autodiff(forward, grads_required=[forward.get_input_tensors()[1]])
-        call = ops.call_with_info(forward, ops.host_load(data), W)
+        call = ops.call_with_info(forward, ops.host_load(data), weight)
         y = call.get_op_output_tensor(0)
         ops.host_store(losses, co.replicated_all_reduce(ops.mean(y * y), "mean"))
         known = backward.get_inputs_from_forward_call_info(call)
         (gradient,) = ops.call(backward.graph, y, subgraph_in_to_parent_in=known)
-        ops.var_updates.accumulate_(W, co.replicated_all_reduce(gradient, "mean"), -0.05)
-        ops.print_tensor(ops.sum(W), title="sum")
+        ops.var_updates.accumulate_(weight, co.replicated_all_reduce(gradient, "mean"), -0.05)
+        ops.print_tensor(ops.sum(weight), title="sum")
     made = pir.Session(ir, "ipu_model", **options)
     x = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
     return [float(made.run({data: x})[losses][0]) for _ in range(4)], made
@@ -136,9 +136,9 @@ def test_two_replicas_train_as_in_one_program(options: Any, capsys: Any) -> None
     found, apart = training(**options)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert expected[0] > expected[-1]
-    W = next(iter(apart.ir.main_graph().get_variables()))
+    weight = next(iter(apart.ir.main_graph().get_variables()))
     of_one = together.get_tensor_data(next(iter(together.ir.main_graph().get_variables())))
-    np.testing.assert_allclose(apart.get_tensor_data(W), of_one, rtol=1e-6)
+    np.testing.assert_allclose(apart.get_tensor_data(weight), of_one, rtol=1e-6)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(printed.splitlines()) == 8
     assert len(apart.stateful.history) == 4
@@ -148,8 +148,8 @@ def test_two_replicas_train_as_in_one_program(options: Any, capsys: Any) -> None
         str(d) if isinstance(d, str) else f"thread {d}" for d in options["devices"]
     ]
     assert "by host memory" in repr(apart.replicas)
-    apart.write_variable_data(W, np.zeros((3, 2), np.float32))
-    assert not apart.get_tensor_data(W).any()
+    apart.write_variable_data(weight, np.zeros((3, 2), np.float32))
+    assert not apart.get_tensor_data(weight).any()
 
 
 @pytest.mark.parametrize("sharded", [False, True])
@@ -217,7 +217,7 @@ def test_a_replica_that_fails_ends_the_others_and_the_session() -> None:
     made, source, _ = session(lambda x: [co.replicated_all_reduce(x)], ROWS[:3], devices=[0, 1, 2])
     inner = made.replicas.builds[1].runner.run
 
-    def fails(given: Any, **_: Any) -> Any:
+    def fails(*_: Any, **__: Any) -> Any:
         assert communicator() is not None
         raise MemoryError("no memory")
 

@@ -20,9 +20,9 @@ from workbench.compiler.ir.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.communicator import communicator
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.communicator import communicator
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module

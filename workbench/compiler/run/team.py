@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from workbench.compiler.errors import EvaluationError, WorkbenchError
 from workbench.compiler.ir.dtypes import Array
-from workbench.compiler.ops.communicator import Communicator, communicating
 from workbench.compiler.ops.collectives import Collective
+from workbench.compiler.ops.communicator import Communicator, communicating
 from workbench.knobs import knobs
 
 T = TypeVar("T")

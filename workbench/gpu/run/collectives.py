@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.dtypes import Array
-from workbench.compiler.ops.communicator import communicator
 from workbench.compiler.ops.collectives import Collective
+from workbench.compiler.ops.communicator import communicator
 from workbench.gpu.devices.base import Device, Pointer, Stream
 from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.layout import laid_out, seen_as

@@ -81,7 +81,8 @@ class Session:
                 kernels; loops run on the host. By default 32 for targets with devices, and 0 for others.
 
         Raises:
-            ValueError: There is no such device, or it has too few IPUs; or replicas are more or less than devices.
+            ValueError: There is no such device, or it has too few IPUs, or there are not as many devices as
+                replicas.
             DeviceError: A device is missing, or the devices cannot be connected.
             popart_exception: The order of updates in place is ambiguous, or a stream has too few rows.
         """
