@@ -20,7 +20,10 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.collectives import AllGather, AllReduce, Combine, ReduceScatter
 from workbench.compiler.run import team as teams
+from workbench.gpu.devices import cuda
 from workbench.gpu.devices.nccl import Nccl, nccl
+from workbench.gpu.devices.registry import device as chosen
+from workbench.gpu.run import runner
 from workbench.gpu.run.nccl_team import connected
 from workbench.knobs import knobs
 
@@ -84,9 +87,9 @@ def forms():
         groups = {"replicas": 4, "size": size, "stride": stride}
         yield AllGather(**groups)
         for op in ADD, MUL, MIN, MAX:
-            yield AllReduce(**groups, op=op)
-            yield ReduceScatter(**groups, op=op)
-        yield ReduceScatter(**groups, op=LOCAL)
+            yield AllReduce(**groups, combine=op)
+            yield ReduceScatter(**groups, combine=op)
+        yield ReduceScatter(**groups, combine=LOCAL)
 
 
 def test_results_are_those_of_the_definition(library):
@@ -240,44 +243,60 @@ def test_a_session_runs_on_two_devices_of_a_fake_driver(folder):
     assert "cuda:0 has two of 2 replicas" in found["twice"]
 
 
-@pytest.mark.gpu
-def test_collectives_of_one_rank_on_a_gpu():
-    """NCCL itself, on one device: in place, and into other memory."""
-    from workbench.gpu.devices.registry import device as chosen
-
+def needs_cuda():
     if os.environ.get("WORKBENCH_DEVICE", "cuda") != "cuda":
         pytest.skip("NCCL runs on NVIDIA's devices")
-    here, library = chosen("cuda:0"), nccl("cuda")
-    (one,) = library.connect([here.index])
+
+
+@pytest.mark.gpu
+def test_collectives_of_one_rank_on_a_gpu():
+    """NCCL itself, on one device: in place, into other memory, and in order with kernels and copies."""
+    needs_cuda()
+    here = chosen("cuda:0")
+    sums, parts, gathered = AllReduce(), ReduceScatter(combine=MAX), AllGather()
+    shape = Shape("float", (1000,))
+    team = connected([here], [instruction(op, shape) for op in (sums, parts, gathered)])
+    one = team.communicators[0]
     x = np.arange(1000, dtype=np.float32)
     buffer, stream = here.allocate(8192), here.stream()
     source, target = (here.pointer(buffer, k * 4096, 4096) for k in range(2))
-    try:
-        here.upload(source, x, stream)
-        for to in source, target:
-            library.all_reduce(to, source, 1000, Shape("float", (1,)).type, ADD, one, stream.number)
-            library.all_gather(to, source, 4000, one, stream.number)
-            library.reduce_scatter(
-                to, source, 1000, Shape("float", (1,)).type, MAX, one, stream.number
-            )
-            found = np.empty_like(x)
-            here.download(found, to, stream)
+    found = np.empty_like(x)
+
+    def work():
+        for to, op in product((source, target), (sums, parts, gathered)):
+            here.upload(source, x, stream)
+            here.fill(target, 4096, 1, stream)
+            one.enqueue(op, source, to, shape, stream)
+            here.copy(target, to, 4000, stream)
+            one.settle(stream)
+            here.download(found, target, stream)
             np.testing.assert_array_equal(found, x)
-        library.check(one)
-        with pytest.raises(DeviceError, match=r"could not connect devices 0, 0.*ncclResult_t"):
-            library.connect([0, 0])
-    finally:
-        library.destroy(one)
-        here.free(buffer)
+
+    team.run([work])
+    here.free(buffer)
+    with pytest.raises(DeviceError, match=r"could not connect devices 0, 0.*ncclResult_t"):
+        nccl("cuda").connect([0, 0])
+
+
+@pytest.mark.gpu
+def test_two_replicas_on_one_gpu_meet_in_host_memory(monkeypatch):
+    """All of a session but NCCL: threads, streams and state on a GPU; users are refused this."""
+    from tests.compat.popart.test_replicas_apart import training
+
+    needs_cuda()
+    with pytest.raises(DeviceError, match=r"cuda:0 has two of 2 replicas"):
+        training(target="gpu", devices=["cuda:0", "cuda:0"])
+    monkeypatch.setattr(runner, "connected", lambda devices, _: teams.host_team(len(devices)))
+    found, _ = training(target="gpu", devices=["cuda:0", "cuda:0"])
+    np.testing.assert_allclose(found, training()[0], rtol=1e-5)
 
 
 @pytest.mark.gpu
 def test_a_session_runs_on_two_gpus():
-    """Where there are two."""
-    from workbench.gpu.devices import cuda
+    """On a machine that has them; training gives what one program gives, too."""
+    from tests.compat.popart.test_replicas_apart import floats, run, training
 
-    if os.environ.get("WORKBENCH_DEVICE", "cuda") != "cuda":
-        pytest.skip("NCCL runs on NVIDIA's devices")
+    needs_cuda()
     if len(cuda.found()) < 2:
         pytest.skip("there is one GPU here")
     found = told(None, "cuda:0", "cuda:1")
@@ -285,3 +304,8 @@ def test_a_session_runs_on_two_gpus():
     assert found["state"] == [11.0, 22.0]
     assert found["gathered"] == [[[1.0, 2.0, 10.0, 20.0]] * 2] * 2
     assert found["way"].startswith("NCCL 2.")
+    devices = {"target": "gpu", "devices": ["cuda:0", "cuda:1"]}
+    np.testing.assert_allclose(training(**devices)[0], training()[0], rtol=1e-5)
+    rows = np.arange(10, dtype=np.float32).reshape(2, 5) + 1
+    for one, other in zip(run(floats, rows), run(floats, rows, **devices), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)

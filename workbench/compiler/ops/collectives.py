@@ -27,6 +27,9 @@ from workbench.compiler.ops.communicator import communicator
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
 
+MOST = 4096
+"""The most replicas of a program."""
+
 
 class Combine(Enum):
     """The ways in which the elements of several replicas become one."""
@@ -109,10 +112,10 @@ class Collective(Operation):
         expect_count(self, inputs, 1)
         expect_static(self, inputs)
         least = min(self.replicas, self.size, self.stride)
-        if least < 1 or self.replicas % (self.size * self.stride):
+        if least < 1 or self.replicas > MOST or self.replicas % (self.size * self.stride):
             raise ShapeError(
                 f"{self.name}: groups of {self.size} replicas, {self.stride} apart, do not divide "
-                f"{self.replicas} replicas; expected a multiple of size × stride"
+                f"{self.replicas} replicas; expected a multiple of size × stride, at most {MOST}"
             )
         return inputs[0].as_standard()
 
@@ -147,19 +150,21 @@ class AllReduce(Collective):
     """
 
     name = "all_reduce"
-    op: Combine = Combine.ADD
+    combine: Combine = Combine.ADD
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the operand."""
         shape = self._operand(inputs)
-        _check_combined(self, self.op, shape.type)
-        if self.op is Combine.LOCAL:
-            raise ShapeError("all_reduce: op=local combines nothing; expected add, mul, min or max")
+        _check_combined(self, self.combine, shape.type)
+        if self.combine is Combine.LOCAL:
+            raise ShapeError(
+                "all_reduce: combine=local combines nothing; expected add, mul, min or max"
+            )
         return shape
 
     def result(self, values: Sequence[Array], member: int) -> Array:
         """The same for each member."""
-        return np.array(reduce(_UFUNCS[self.op], values))
+        return np.array(reduce(_UFUNCS[self.combine], values))
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
         """For sums the gradients of all replicas added up, as the loss is the sum of all losses.
@@ -167,9 +172,9 @@ class AllReduce(Collective):
         Raises:
             DifferentiationError: It is no sum.
         """
-        if self.op is not Combine.ADD:
+        if self.combine is not Combine.ADD:
             raise DifferentiationError(
-                f"all_reduce: op={self.op.value} has no gradient; only add does"
+                f"all_reduce: combine={self.combine.value} has no gradient; only add does"
             )
         return [self._across("all_reduce", given)]
 
@@ -181,7 +186,7 @@ class AllReduce(Collective):
     def samples(cls) -> Iterable[Sample]:
         """Groups of one replica, which need no other one."""
         yield cls(), [grid(2, 3)]
-        yield cls(replicas=4, op=Combine.ADD), [grid(3, 2).T]
+        yield cls(replicas=4, combine=Combine.ADD), [grid(3, 2).T]
 
 
 @operation
@@ -214,11 +219,11 @@ class AllGather(Collective):
 class ReduceScatter(Collective):
     """The elements of all replicas of a group combined, of which each has its part of the first axis.
 
-    With ``op=local`` each has its part of its own value, and nothing is exchanged.
+    With ``combine=local`` each has its part of its own value, and nothing is exchanged.
     """
 
     name = "reduce_scatter"
-    op: Combine = Combine.ADD
+    combine: Combine = Combine.ADD
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The first axis is divided by the number of members.
@@ -227,7 +232,7 @@ class ReduceScatter(Collective):
             ShapeError: It cannot be divided.
         """
         shape = self._rows(inputs)
-        _check_combined(self, self.op, shape.type)
+        _check_combined(self, self.combine, shape.type)
         if shape.lens[0] % self.size:
             raise ShapeError(
                 f"reduce_scatter: axis 0 of {shape} has {shape.lens[0]} elements; expected a multiple of "
@@ -238,8 +243,8 @@ class ReduceScatter(Collective):
     def result(self, values: Sequence[Array], member: int) -> Array:
         """The member's part of the combined values."""
         parts = [np.split(v, self.size)[member] for v in values]
-        local = self.op is Combine.LOCAL
-        return np.array(parts[member] if local else reduce(_UFUNCS[self.op], parts))
+        local = self.combine is Combine.LOCAL
+        return np.array(parts[member] if local else reduce(_UFUNCS[self.combine], parts))
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
         """For sums the parts of all members one after another.
@@ -247,18 +252,18 @@ class ReduceScatter(Collective):
         Raises:
             DifferentiationError: It is no sum.
         """
-        if self.op is not Combine.ADD:
+        if self.combine is not Combine.ADD:
             raise DifferentiationError(
-                f"reduce_scatter: op={self.op.value} has no gradient; only add does"
+                f"reduce_scatter: combine={self.combine.value} has no gradient; only add does"
             )
         return [self._across("all_gather", given)]
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
         """One operation less than there are members, for each element of the part."""
-        return (self.size - 1) * output.elements if self.op is not Combine.LOCAL else 0
+        return (self.size - 1) * output.elements if self.combine is not Combine.LOCAL else 0
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
         """Groups of one replica, which need no other one."""
         yield cls(), [grid(4)]
-        yield cls(replicas=2, op=Combine.ADD), [grid(2, 3)]
+        yield cls(replicas=2, combine=Combine.ADD), [grid(2, 3)]

@@ -81,7 +81,7 @@ class NcclCommunicator(HostCommunicator):
         self._pending = str(op)
         one, queue = self._handles[op.size, op.stride], number_of(stream)
         if isinstance(op, AllReduce):
-            how = shape.elements, shape.type, op.op
+            how = shape.elements, shape.type, op.combine
             self._library.all_reduce(target, source, *how, one, queue)
         elif isinstance(op, AllGather):
             self._library.all_gather(target, source, shape.bytes, one, queue)
@@ -93,12 +93,12 @@ class NcclCommunicator(HostCommunicator):
     def _scatter(
         self, op: ReduceScatter, source: int, target: int, shape: Shape, stream: Stream
     ) -> None:
-        if op.op is Combine.LOCAL:
+        if op.combine is Combine.LOCAL:
             part = shape.bytes // op.size
             start = source + op.members(self.replica).index(self.replica) * part
             self.device.copy(target, start, part, stream)
             return
-        how = shape.elements // op.size, shape.type, op.op
+        how = shape.elements // op.size, shape.type, op.combine
         one, queue = self._handles[op.size, op.stride], number_of(stream)
         self._library.reduce_scatter(target, source, *how, one, queue)
 
@@ -205,7 +205,9 @@ def _check_types(collectives: Sequence[Instruction]) -> None:
         DeviceError: A collective combines elements of such a type.
     """
     for one in collectives:
-        combines = isinstance(one.op, AllReduce | ReduceScatter) and one.op.op is not Combine.LOCAL
+        combines = (
+            isinstance(one.op, AllReduce | ReduceScatter) and one.op.combine is not Combine.LOCAL
+        )
         type = one.inputs[0].shape.type
         if combines and type not in TYPES:
             known = ", ".join(t.type_name for t in TYPES)

@@ -161,7 +161,7 @@ class _Apart:
         if kind is Kind.REDUCE:
             return value if op == "local" else self._combined(value, "all_reduce")
         if op == "local":
-            return self._scattered(value.reshape(-1), op="local")
+            return self._scattered(value.reshape(-1), combine="local")
         return self._combined(value.reshape(-1), "reduce_scatter")
 
     def _combined(self, value: Value, name: str) -> Value:
@@ -171,12 +171,12 @@ class _Apart:
             value, op = value * value, "add"
         if value.dtype in _GATHERED or op not in (*_DIRECT, "mean"):
             whole = self._everywhere(value, op)
-            return whole if name == "all_reduce" else self._scattered(whole, op="local")
+            return whole if name == "all_reduce" else self._scattered(whole, combine="local")
         direct = "add" if op == "mean" else op
         if name == "all_reduce":
-            found = self._across(name, value, op=direct)
+            found = self._across(name, value, combine=direct)
         else:
-            found = self._scattered(value, op=direct)
+            found = self._scattered(value, combine=direct)
         return (found * (1 / self.size)).astype(value.dtype) if op == "mean" else found
 
     def _everywhere(self, value: Value, op: str) -> Value:
@@ -184,8 +184,8 @@ class _Apart:
         rows = self._across("all_gather", value.apply("unsqueeze", axes=(0,)))  # pyright: ignore[reportArgumentType]
         return combined([rows[k] for k in range(self.size)], op)
 
-    def _scattered(self, flat: Value, op: str) -> Value:
-        return self._across("reduce_scatter", _filled(flat, self.size), op=op)
+    def _scattered(self, flat: Value, combine: str) -> Value:
+        return self._across("reduce_scatter", _filled(flat, self.size), combine=combine)
 
     def _across(self, name: str, value: Value, **attributes: str) -> Value:
         if self.size == 1:
