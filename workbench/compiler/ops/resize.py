@@ -346,7 +346,7 @@ class RoiAlign(Operation):
             made = AdaptiveRoiGradient(self, wide(x), wide(regions), batch).all(wide(given))
         else:
             raise DifferentiationError(
-                "roialign: with sampling_ratio=0 and mode=max the number of samples to compare depends on the "
-                "regions; give a sampling_ratio"
+                "roialign: with sampling_ratio=0 and mode=max the number of samples to compare depends on "
+                "the regions; give a sampling_ratio"
             )
         return [made[0].astype(x.dtype), made[1].astype(regions.dtype), None]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import suppress
 from contextvars import copy_context
-from threading import Barrier, BrokenBarrierError, Lock
+from queue import SimpleQueue
+from threading import Barrier, BrokenBarrierError, Lock, Thread
 from typing import Any, TypeVar
 
 from workbench.compiler.errors import EvaluationError, WorkbenchError
@@ -115,11 +117,11 @@ class Team:
     """
 
     def __init__(self, communicators: Sequence[HostCommunicator], way: str = "host memory") -> None:
-        """Start without threads; the first run makes them."""
+        """Start the threads."""
         self.communicators = communicators
         self.way = way
         self.meeting = communicators[0].meeting
-        self._pool = ThreadPoolExecutor(len(communicators), thread_name_prefix="replica")
+        self._workers = [_Worker() for _ in communicators]
 
     def run(self, works: Sequence[Callable[[], T]]) -> list[T]:
         """Run a function for each replica at the same time; their results.
@@ -133,10 +135,8 @@ class Team:
                 "an earlier run of these replicas failed, and they are out of step; make a new session: "
                 f"{self.meeting.failure}"
             )
-        futures = [
-            self._pool.submit(copy_context().run, self._one, k, work)
-            for k, work in enumerate(works)
-        ]
+        each = enumerate(zip(self._workers, works, strict=True))
+        futures = [w.start(copy_context().run, self._one, k, work) for k, (w, work) in each]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         except BaseException as error:
@@ -166,6 +166,34 @@ class Team:
             with suppress(WorkbenchError):
                 one.abort()
         wait(futures, GRACE)
+
+
+class _Worker:
+    """A thread that runs one function after another, and for which no end of the process waits."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        Thread(target=_serve, args=(self._calls,), name="replica", daemon=True).start()
+        weakref.finalize(self, self._calls.put, None)
+
+    def start(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """The result of a function, run after those before it."""
+        future: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._calls.put(call)
+        return future
+
+
+def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call  # it holds a replica's values
 
 
 def host_team(replicas: int) -> Team:
