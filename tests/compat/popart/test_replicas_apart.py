@@ -184,6 +184,7 @@ def test_one_device_for_one_replica_is_the_device_of_its_program() -> None:
     )
     assert made.replicas is None
     assert made.build.runner.spec == "opencl:0"
+    assert repr(made.device) == "Device[ipu_model, 1 IPUs, runs on gpu: opencl:0]"
     np.testing.assert_array_equal(made.run({source: ROWS[:1]})[target][None], 2 * ROWS[:1])
 
 

@@ -34,9 +34,12 @@ DEVICES = ("cpu", "ipu_model", "ipu_hw")
 class Device:
     """The device of a session; the workbench's target runs the program."""
 
-    def __init__(self, description: str, ipus: int, target: str) -> None:
-        """A device of this many IPUs."""
+    def __init__(
+        self, description: str, ipus: int, target: str, places: Sequence[str] = ()
+    ) -> None:
+        """A device of this many IPUs; the target's devices that run it, where they were chosen."""
         self.description, self.ipus, self.target = description, ipus, target
+        self.places = tuple(places)
 
     def detach(self) -> None:
         """Do nothing: a target of the workbench is not held."""
@@ -51,7 +54,8 @@ class Device:
 
     def __repr__(self) -> str:
         """The description, the number of IPUs and the target."""
-        return f"Device[{self.description}, {self.ipus} IPUs, runs on {self.target}]"
+        where = ": ".join(filter(None, (self.target, ", ".join(self.places))))
+        return f"Device[{self.description}, {self.ipus} IPUs, runs on {where}]"
 
 
 class Session:
@@ -89,7 +93,8 @@ class Session:
         if device_desc not in DEVICES:
             raise ValueError(f"device_desc {device_desc!r}; expected one of {', '.join(DEVICES)}")
         self._ir = ir
-        self.device = Device(device_desc, _ipus(ir), target)
+        specs = _specs(ir, target, devices)
+        self.device = Device(device_desc, _ipus(ir), target, [s for s in specs if s])
         if device_desc == "cpu" and self.device.ipus > 1:
             raise ValueError(
                 f"A device 'cpu' has one IPU, and this Ir needs {self.device.ipus}; use 'ipu_model'."
@@ -103,7 +108,6 @@ class Session:
         final_checkpoint(ir)
         if unroll is None:
             unroll = UNROLL if target_named(target).takes_device else 0
-        specs = _specs(ir, target, devices)
         self.replicas: Replicas | None = None
         """The replicas with their devices, if they run apart; ``session.replicas.table()`` lists them."""
         apart = len(specs) > 1
