@@ -76,7 +76,11 @@ class Meeting:
 
 def ended(replica: int, failure: BaseException) -> EvaluationError:
     """The error of a replica that ends because another one failed."""
-    return EvaluationError(f"replica {replica} ended, as another one failed: {failure}")
+    return EvaluationError(f"replica {replica} ended, as another one failed: {_said(failure)}")
+
+
+def _said(failure: BaseException) -> str:
+    return ": ".join(filter(None, (type(failure).__name__, str(failure))))
 
 
 def late(replica: int, what: str) -> EvaluationError:
@@ -133,7 +137,7 @@ class Team:
         if self.meeting.failure is not None:
             raise EvaluationError(
                 "an earlier run of these replicas failed, and they are out of step; make a new session: "
-                f"{self.meeting.failure}"
+                f"{_said(self.meeting.failure)}"
             )
         each = enumerate(zip(self._workers, works, strict=True))
         futures = [w.start(copy_context().run, self._one, k, work) for k, (w, work) in each]
