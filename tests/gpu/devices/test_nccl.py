@@ -199,6 +199,20 @@ def test_a_device_that_never_ends_is_not_waited_for_long(library):
         exchange(team, op, [np.ones(5, np.float32)] * 2, [1, 1])
 
 
+def test_a_device_that_dies_ends_the_others(library):
+    """They would wait for it for ever."""
+
+    def dies(_):
+        raise DeviceError("cuda:1: the device is lost")
+
+    op, devices = AllReduce(2, 2), [device(0), device(1)]
+    devices[0].is_done, devices[1].is_done = lambda _: False, dies
+    team = connected(devices, [instruction(op, Shape("float", (5,)))], library)
+    with pytest.raises(DeviceError, match="the device is lost") as error:
+        exchange(team, op, [np.ones(5, np.float32)] * 2, [1, 1])
+    assert error.value.__notes__ == ["in replica 1 of 2"]
+
+
 def test_the_library_is_found_in_its_package_or_missed(folder, tmp_path, monkeypatch):
     with pytest.raises(DeviceError, match=r"RCCL .librccl.so.1. was not found.*AMD's ROCm has it"):
         nccl("hip")
