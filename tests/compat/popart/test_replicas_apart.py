@@ -1,6 +1,9 @@
 """Replicas that run apart, each on a device or in a thread of its own: what one program of all gives."""
 
+from contextlib import contextmanager
+from functools import partial
 from itertools import product
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from workbench.compat.popart.ir import ops
 from workbench.compat.popart.ir.ops.collectives import CommGroup, CommGroupType
 from workbench.compiler.errors import EvaluationError, OperationError
 from workbench.compiler.ops.communicator import communicator
+from workbench.gpu.devices.opencl import OpenCLDevice
 from workbench.knobs import knobs
 
 co = ops.collectives
@@ -101,7 +105,7 @@ def test_a_loop_on_a_device_has_collectives_in_each_iteration() -> None:
     kinds = {r.kind: r for r in made.build.plan()}
     assert (kinds["collective"].runs, kinds["loop"].runs) == (3, 1)
     assert "among replicas {0, 1}" in kinds["collective"].what
-    assert "not launched as a graph" in repr(made.build.plan())
+    assert "graphs of launches end at its collectives" in repr(made.build.plan())
     assert "collective among replicas {0, 1}" in made.build.recording.lowered.text
 
 
@@ -151,6 +155,60 @@ def test_two_replicas_train_as_in_one_program(options: Any, capsys: Any) -> None
     assert "by host memory" in repr(apart.replicas)
     apart.write_variable_data(weight, np.zeros((3, 2), np.float32))
     assert not apart.get_tensor_data(weight).any()
+
+
+class Graphs:
+    """Graphs on a device that has none: a capture keeps the calls of its thread, a replay makes them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.thread, self.captures, self.replays = local(), 0, 0
+        patch.setattr(OpenCLDevice, "has_graphs", True)
+        patch.setattr(OpenCLDevice, "capture", contextmanager(self.capture))
+        patch.setattr(OpenCLDevice, "replay", self.replay)
+        for name in ("launch", "copy"):
+            patch.setattr(OpenCLDevice, name, self.kept(getattr(OpenCLDevice, name)))
+
+    def kept(self, call: Any) -> Any:
+        def keep(*given: Any) -> None:
+            if (calls := getattr(self.thread, "calls", None)) is None:
+                call(*given)
+            else:
+                calls.append(partial(call, *given[:-1]))
+
+        return keep
+
+    def capture(self, *_: Any) -> Any:
+        calls = self.thread.calls = []
+        captured: list[Any] = []
+        yield captured
+        self.thread.calls = None
+        captured.append(calls)
+        self.captures += 1
+
+    def replay(self, graph: Any, stream: Any) -> None:
+        assert graph, "a graph of nothing"
+        for call in graph:
+            call(stream)
+        self.replays += 1
+
+
+def test_launches_between_collectives_are_replayed_as_graphs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second run captures them, and replays them as later ones do; weights are replaced by them, too."""
+    monkeypatch.setenv("WORKBENCH_DEVICE", "opencl")
+    expected, _ = training()
+    graphs = Graphs(monkeypatch)
+    found, made = training(target="gpu", devices=["opencl:0", "opencl:0"])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    kinds = [row.kind for row in made.build.plan() if row.kind in ("kernel", "collective")]
+    between = "".join(kind[0] for kind in kinds).split("c")
+    fit = sum(len(kernels) > 1 for kernels in between)
+    assert fit
+    assert (graphs.captures, graphs.replays) == (2 * fit, 2 * fit * 3)
+    together, _ = training(target="gpu", devices=None)
+    np.testing.assert_allclose(together, expected, rtol=1e-6)
+    assert (graphs.captures, graphs.replays) == (2 * fit + 1, 2 * fit * 3 + 3)
 
 
 @pytest.mark.parametrize("sharded", [False, True])

@@ -135,7 +135,9 @@ class RunPlan:
         counted = ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
         left = [f"; the host computes {r.instruction}: {r.reason}" for r in self.rows if r.reason]
         if "collective" in kinds:
-            left.append("; not launched as a graph, as other replicas take part in collectives")
+            left.append(
+                "; graphs of launches end at its collectives, as other replicas take part in them"
+            )
         return (
             f"<RunPlan for {self.device}: {counted}; arena of {self.arena:,} bytes{''.join(left)}>"
         )

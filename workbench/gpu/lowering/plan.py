@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from workbench.compiler.ir.dtypes import Array
@@ -127,7 +128,7 @@ class Plan:
         """Instructions that the host computes."""
         return [s.instruction for s in flat(self.steps) if isinstance(s, HostStep)]
 
-    @property
+    @cached_property
     def collectives(self) -> list[Instruction]:
         """The collectives among several replicas, those of modules that the host runs included."""
         found = [i for m in self.program.modules.values() for i in m]

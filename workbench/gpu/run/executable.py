@@ -36,6 +36,7 @@ from workbench.gpu.lowering.plan import (
 from workbench.gpu.run.collectives import exchange, settle
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 from workbench.gpu.run.memory import allocated, free_all
+from workbench.gpu.run.pieces import Pieces
 from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
@@ -75,8 +76,7 @@ class Executable:
         """Holds True while a run may not be done whose end nothing waited for."""
         self._finalizer = weakref.finalize(self, free_all, device, self._buffers, self._in_flight)
         self._interpreter = PlannedInterpreter(plan.program)
-        self._graph: Any = None
-        self._runs = 0
+        self._pieces: Pieces | None = None
         self._written = {r for s in plan.kernels for r in s.launch.writes}
         self._hosted: dict[int, Any] = {}
         """Values that the host keeps during a run, by the instruction's id."""
@@ -152,7 +152,7 @@ class Executable:
             self._hosted = self._kept(checked)
             self._upload(checked, stream)
             if hook is None and self.replays:
-                self._replay(stream)
+                self._launch_all(stream)
             else:
                 with progress_bar(self._ready, progress, "run") as steps:
                     self._steps(steps, stream, hook)
@@ -199,10 +199,7 @@ class Executable:
             for name in self.plan.parameters:
                 if name not in self._updates:
                     self.upload(name, checked[name], self.stream)
-            if self.replays:
-                self._replay(self.stream)
-            else:
-                self._steps(self._ready, self.stream)
+            self._launch_all(self.stream)
             outputs = [self.download(k, self.stream) for k in wanted]
             late = {n: self.download(k, self.stream) for n, k in self._through_host.items()}
             for name, array in late.items():
@@ -229,22 +226,20 @@ class Executable:
             self._used = stream
             yield
 
-    @property
+    @cached_property
     def replays(self) -> bool:
-        """Whether runs after the first replay one graph of launches: no host steps, no collectives."""
-        return self.device.has_graphs and self.plan.is_fixed and bool(self.plan.steps)
+        """Whether runs after the first replay graphs of launches: of all, or of those between collectives."""
+        fits = self.plan.is_fixed or bool(self.plan.collectives)
+        return self.device.has_graphs and fits and bool(self.plan.steps)
 
-    def _replay(self, stream: Stream) -> None:
-        """Run; the second run captures its launches as a graph, which later runs replay."""
-        if self._graph is None and self._runs:
-            with self.device.capture(self.stream) as captured:
-                self._steps(self._ready, self.stream)
-            self._graph = captured[0]
-        self._runs += 1
-        if self._graph is None:
-            self._steps(self._ready, stream)
+    def _launch_all(self, stream: Stream) -> None:
+        """Run; the second run captures launches as graphs, which later runs replay."""
+        if self.replays:
+            self._pieces = self._pieces or Pieces(self._ready, self.plan.is_fixed)
+            self._pieces.run(self.device, self._steps, self.stream, stream)
         else:
-            self.device.replay(self._graph, stream)
+            self._steps(self._ready, stream)
+        settle(stream)
 
     def again(self, stream: Stream = None) -> None:
         """Launch all kernels of a run on the inputs of the last one, without waiting and without copies.
@@ -255,10 +250,7 @@ class Executable:
         stream = stream or self.stream
         with self._turn(stream):
             self._in_flight[:] = [True]
-            if self.replays:
-                self._replay(stream)
-            else:
-                self._steps(self._ready, stream)
+            self._launch_all(stream)
 
     def wait(self) -> None:
         """Wait for what ``again`` launched."""
@@ -351,14 +343,15 @@ class Executable:
         for name in self.plan.parameters:
             self.upload(name, inputs[name], stream)
 
-    def _steps(self, steps: Any, stream: Stream, hook: Hook | None = None) -> None:
+    def _steps(
+        self, steps: Any, stream: Stream, hook: Hook | None = None, *, is_last: bool = True
+    ) -> None:
         for ready in steps:
             self._do(ready, stream)
             if hook is not None:
                 self._tell(ready.step, hook, stream)
-        for to, source, bytes in self._moves:
+        for to, source, bytes in self._moves if is_last else ():
             self.device.copy(to, source, bytes, stream)
-        settle(stream)
 
     def _do(self, ready: Ready, stream: Stream) -> None:
         step = ready.step
