@@ -141,6 +141,12 @@ class Knobs:
         parse=count,
         help="Most bytes of kept kernels; the least recently used are evicted first. 0 is no limit.",
     )
+    collective_seconds = Knob(
+        "WORKBENCH_COLLECTIVE_SECONDS",
+        default=600,
+        parse=count,
+        help="Most seconds that a replica of a program waits for the others; 0 is no limit.",
+    )
     display = Knob(
         "DISPLAY", default="", parse=str, help="The X display that a browser can open on."
     )

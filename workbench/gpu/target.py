@@ -46,6 +46,10 @@ class _Gpu(Target):
         here = (d.processor for d in registry.available() if not d.missing)
         return 2 if "GPU" in here else 0
 
+    def numbered(self, number: int) -> str:
+        """The device with a number among those of the best one's kind, or of ``WORKBENCH_DEVICE``'s."""
+        return f"{registry.device().kind}:{number}"
+
     def prepare(
         self,
         program: Program,

@@ -29,7 +29,7 @@ def declares(name: str) -> bool:
 
 
 DIFFERENTIABLE = sorted(n for n in OPERATIONS if declares(n))
-REFUSED = {"roialign": "sampling_ratio=0"}
+REFUSED = {"roialign": "sampling_ratio=0 and mode=max"}
 """Forms of differentiable operations that are refused, by a part of the reason."""
 FLAT = sorted(n for n, op in OPERATIONS.items() if op.flat)
 

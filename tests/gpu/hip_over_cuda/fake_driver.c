@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#ifndef DEVICES
+#define DEVICES 1
+#endif
 typedef void *handle;
 typedef uintptr_t address;
 struct kernel { char name[32]; };
@@ -15,22 +18,22 @@ static const size_t memory = (size_t)1 << 26;
 static int lost;
 
 int cuInit(unsigned flags) { return (int)flags; }
-int cuDeviceGetCount(int *count) { return *count = 1, 0; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { return *bytes = memory, device; }
+int cuDeviceGetCount(int *count) { return *count = DEVICES, 0; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { return *bytes = memory, device >= DEVICES; }
 int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
-int cuDevicePrimaryCtxRetain(handle *context, int device) { return *context = &lost, device; }
+int cuDevicePrimaryCtxRetain(handle *context, int device) { return *context = &lost, device >= DEVICES; }
 int cuCtxSetCurrent(handle context) { return !context; }
 int cuCtxSynchronize(void) { return lost; }
 
 int cuDeviceGetName(char *name, int size, int device) {
   snprintf(name, (size_t)size, "a fake GPU");
-  return device;
+  return device >= DEVICES;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   static const int facts[][2] = {{1, 1024}, {10, 32}, {13, 1500000}, {16, 4}, {75, 9}, {76, 0}, {97, 65536}};
   for (size_t k = 0; k < sizeof facts / sizeof *facts; k++)
-    if (facts[k][0] == attribute) return *value = facts[k][1], device;
+    if (facts[k][0] == attribute) return *value = facts[k][1], device >= DEVICES;
   return 1;
 }
 
@@ -60,6 +63,7 @@ int cuEventCreate(handle *event, unsigned flags) {
 int cuEventRecord(handle event, handle stream) {
   return (void)stream, clock_gettime(CLOCK_MONOTONIC, event);
 }
+int cuEventQuery(handle event) { return (void)event, lost; }
 int cuEventSynchronize(handle event) { return (void)event, lost; }
 int cuEventElapsedTime(float *ms, handle first, handle last) {
   const struct timespec *a = first, *b = last;

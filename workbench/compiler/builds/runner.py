@@ -17,6 +17,7 @@ from workbench.compiler.report.timings import Measured
 from workbench.compiler.run.evaluate import AnyInterpreter, evaluate
 from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.results import Hook
+from workbench.compiler.run.team import Team, host_team
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
@@ -137,6 +138,31 @@ class Runner(ABC):
         """
         return Kept(self, updates, values)
 
+    # Replicas
+
+    def beside(self, device: str | None) -> Runner:
+        """A runner of the same program for another replica; what was compiled is shared.
+
+        Args:
+            device: The replica's device, for a target with devices.
+
+        Raises:
+            OperationError: The runner cannot run one replica of several.
+            DeviceError: There is no such device.
+        """
+        self._refuse("runs no replicas; expected target ref, cpu or gpu")
+
+    def team(self, others: Sequence[Runner]) -> Team:
+        """The replicas that this runner and others run, connected.
+
+        Args:
+            others: The runners of the other replicas, in order; this one is the first.
+
+        Raises:
+            DeviceError: Their devices cannot be connected.
+        """
+        return host_team(1 + len(others))
+
     # Kernels
 
     def lowered(self) -> Lowered | None:
@@ -211,6 +237,10 @@ class NumPyRunner(Runner):
     def name(self) -> str:
         """NumPy."""
         return "NumPy"
+
+    def beside(self, device: str | None) -> Runner:
+        """The same interpreter for another replica."""
+        return NumPyRunner(self.program, self._make, self._float64)
 
     def in_float64(self) -> Runner:
         """The same interpreter in float64."""

@@ -70,6 +70,10 @@ class Target(ABC):
         """Its priority for ``auto``: the highest is chosen; 0 means never."""
         return 0
 
+    def numbered(self, number: int) -> str | None:
+        """The device with a number among those of the best one's kind; None if it takes no device."""
+        return None
+
     @property
     def options(self) -> tuple[str, ...]:
         """The names of its pipeline's options."""

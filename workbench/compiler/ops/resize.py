@@ -36,6 +36,7 @@ from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
 from workbench.compiler.ops.index import from_front
 from workbench.compiler.ops.pool import PoolingMode
+from workbench.compiler.ops.roi_adaptive_gradient import AdaptiveRoiGradient
 from workbench.compiler.ops.roi_gradient import RoiGradient
 from workbench.compiler.ops.sampling_gradients import wide
 
@@ -333,13 +334,19 @@ class RoiAlign(Operation):
         )
         for mode in (PoolingMode.AVERAGE, PoolingMode.MAX):
             yield cls(old, mode, 2, 3, 2), [x, beyond, np.array([1, -2, 0], np.int32)]
+        for way in (old, "half_pixel"):
+            yield cls(way, output_height=2, output_width=3), [x, beyond, np.array([1, -2, 0])]
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
         """g spread over the elements around each sample, or the largest of them; regions move the samples."""
         x, regions, batch = operands
-        if not self.sampling_ratio:
+        if self.sampling_ratio:
+            made = RoiGradient(self, wide(x), wide(regions), batch).all(wide(given))
+        elif self.mode == PoolingMode.AVERAGE:
+            made = AdaptiveRoiGradient(self, wide(x), wide(regions), batch).all(wide(given))
+        else:
             raise DifferentiationError(
-                "roialign: with sampling_ratio=0 the number of samples depends on the regions; give one"
+                "roialign: with sampling_ratio=0 and mode=max the number of samples to compare depends on "
+                "the regions; give a sampling_ratio"
             )
-        made = RoiGradient(self, wide(x), wide(regions), batch).all(wide(given))
         return [made[0].astype(x.dtype), made[1].astype(regions.dtype), None]

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 KERNEL, HOST, BRANCH, LOOP = "kernel", "host", "branch", "loop"
+COLLECTIVE = "collective"
 VIEW, PART, NOTHING = "view", "part", "nothing"
 LITERAL, PARAMETER = "literal", "parameter"
 _COUNTED = {
     KERNEL: "instruction(s) as kernels",
     BRANCH: "branch(es)",
     LOOP: "loop(s)",
+    COLLECTIVE: "collective(s)",
     HOST: "host step(s)",
     VIEW: "view(s)",
     LITERAL: "literal(s)",
@@ -50,8 +52,8 @@ class LoweredRow:
     instruction: str
     """Its name in the text form."""
     kind: str
-    """One of ``kernel``, ``view``, ``literal``, ``parameter``, ``branch``, ``loop``, ``host``, ``part`` and
-    ``nothing``."""
+    """One of ``kernel``, ``view``, ``literal``, ``parameter``, ``branch``, ``loop``, ``collective``,
+    ``host``, ``part`` and ``nothing``."""
     what: str = ""
     """Kernels and their schedules, the value it is a view or part of, or why it is none of these."""
     places: tuple[PlaceRow, ...] = ()

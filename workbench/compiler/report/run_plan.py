@@ -52,7 +52,8 @@ class PlanRow:
     """One step of a run."""
 
     kind: str
-    """``upload``, ``kernel``, ``host``, ``download``, ``loop``, or ``branch``: the host reads the condition.
+    """``upload``, ``kernel``, ``collective``, ``host``, ``download``, ``loop``, or ``branch``: the host reads
+    the condition.
 
     The steps of both modules of a branch follow it. A loop is followed by the steps of an iteration, and
     those after its last one.
@@ -133,6 +134,10 @@ class RunPlan:
         kinds = [r.kind for r in self.rows]
         counted = ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
         left = [f"; the host computes {r.instruction}: {r.reason}" for r in self.rows if r.reason]
+        if "collective" in kinds:
+            left.append(
+                "; graphs of launches end at its collectives, as other replicas take part in them"
+            )
         return (
             f"<RunPlan for {self.device}: {counted}; arena of {self.arena:,} bytes{''.join(left)}>"
         )

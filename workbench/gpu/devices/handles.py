@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Lock
 
 from workbench.gpu.devices.base import Stream
 
@@ -26,19 +27,29 @@ class Handle:
         self.unused.append(self.number)
 
 
+_turn = Lock()
+_without = [0, False]
+"""How many threads are in a block without collection, and whether it was on before the first one."""
+
+
 @contextmanager
 def uncollected() -> Generator[None]:
     """No garbage collection inside the block: finalizers may wait for the device, which ends a capture.
 
-    Only one thread at a time may be in such a block.
+    Several threads may be in such a block, each for a device of its own; the last one turns it on again.
     """
-    is_on = gc.isenabled()
-    gc.disable()
+    with _turn:
+        if not _without[0]:
+            _without[1] = gc.isenabled()
+            gc.disable()
+        _without[0] += 1
     try:
         yield
     finally:
-        if is_on:
-            gc.enable()
+        with _turn:
+            _without[0] -= 1
+            if not _without[0] and _without[1]:
+                gc.enable()
 
 
 def again(unused: list[int]) -> int:

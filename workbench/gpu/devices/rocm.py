@@ -112,10 +112,11 @@ def _found_at(found: dict[str, bytes]) -> Generator[None]:
 
 def _first(name: str, versions: Iterable[str], symbol: str) -> bytes | None:
     """The first path at which a library opens and has this symbol."""
-    return next((p for p in _places(name, versions) if opens(p, symbol)), None)
+    return next((p for p in places(name, versions) if opens(p, symbol)), None)
 
 
-def _places(name: str, versions: Iterable[str]) -> Generator[bytes]:
+def places(name: str, versions: Iterable[str]) -> Generator[bytes]:
+    """The paths at which one of ROCm's libraries may be: its folder, then the loader's."""
     paths = _paths()
     if paths is not None:
         yield cast("bytes", paths.get_library_path(name))

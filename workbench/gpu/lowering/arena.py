@@ -11,6 +11,7 @@ from workbench.compiler.memory.liveness import Lifetime
 from workbench.gpu.kernels.kernel import Root
 from workbench.gpu.lowering.plan import (
     BranchStep,
+    CollectiveStep,
     HostStep,
     KernelStep,
     LoopStep,
@@ -91,6 +92,8 @@ def roots_of(step: Step) -> list[Root]:
         return list(step.launch.arguments)
     if isinstance(step, BranchStep):
         return [step.condition.root]
+    if isinstance(step, CollectiveStep):
+        return [step.source.root, step.target.root]
     if isinstance(step, HostStep):
         return [p.root for p in (*(p for _, ps in step.reads for p in ps), *step.writes)]
     read = [

@@ -15,6 +15,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
 from workbench.compiler.ops.buffers import Copy, Write
+from workbench.compiler.ops.collectives import Collective
 from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.control import If, Loop
 from workbench.compiler.ops.fused import Group
@@ -33,7 +34,16 @@ from workbench.gpu.lowering.host import why_on_host
 from workbench.gpu.lowering.layout import laid_out
 from workbench.gpu.lowering.loops import loops
 from workbench.gpu.lowering.places import overlap, parts_of, viewed
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, flat, padded
+from workbench.gpu.lowering.plan import (
+    BranchStep,
+    CollectiveStep,
+    HostStep,
+    KernelStep,
+    Plan,
+    Step,
+    flat,
+    padded,
+)
 from workbench.gpu.machine import Machine
 
 _MARKERS = (Return, Comment, BuiltinOutline, RecordEvent, WaitEvent, SetStream)
@@ -167,6 +177,8 @@ class Lowering:
         self._own(instruction, "value")
         if why:
             self._on_host(instruction, why)
+        elif isinstance(instruction.op, Collective):
+            self._exchange(instruction, instruction.op)
         elif self._decides(instruction):
             self._branch(instruction)
         else:
@@ -237,6 +249,24 @@ class Lowering:
     ) -> None:
         copied = elementwise(self.dialect, "copy", value, known, places)
         self.steps += [KernelStep(owner, one) for one in scheduled([copied], elementwise)]
+
+    def _exchange(self, instruction: Instruction, op: Collective) -> None:
+        """Append a collective, whose operand is first copied where it is not in memory in row-major order."""
+        (given,) = instruction.inputs
+        target = self.place(instruction)
+        if (given.id, 0) not in self.places:
+            self._on_host(instruction, f"input {given.name}: {_unknown(given)}")
+            return
+        if not target.shape.elements:
+            return
+        known = [] if self.is_folded(given) else [(given, self.place(given))]
+        source = target if op.size == 1 else self.place(given)
+        if op.size == 1 or not (known and source.shape.standard):
+            shape = given.shape.as_standard()
+            source = target if op.size == 1 else self.scratch(instruction, 0, shape)
+            self._copy(given, known, instruction, [source])
+        if op.size > 1:
+            self.steps.append(CollectiveStep(instruction, source, target))
 
     def _compute(self, instruction: Instruction) -> None:
         if not any(p.shape.elements for p in self.outputs(instruction)):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.collectives import Collective
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.kernels.kernel import Launch, Place, Root
 
@@ -37,6 +39,17 @@ class HostStep:
     """The places of its results; empty if they stay on the host, as they do if their lengths are dynamic."""
     why: str = ""
     """Why no kernel computes it."""
+
+
+@dataclass(frozen=True)
+class CollectiveStep:
+    """A collective: the replica's communicator exchanges a value with the other replicas."""
+
+    instruction: Instruction
+    source: Place
+    """The replica's value, in row-major order."""
+    target: Place
+    """Its result."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,7 @@ class LoopStep:
         return self.count if self.room is None or self.count <= self.room else None
 
 
-Step: TypeAlias = "KernelStep | HostStep | BranchStep | LoopStep"
+Step: TypeAlias = "KernelStep | HostStep | CollectiveStep | BranchStep | LoopStep"
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,12 @@ class Plan:
     def host(self) -> list[Instruction]:
         """Instructions that the host computes."""
         return [s.instruction for s in flat(self.steps) if isinstance(s, HostStep)]
+
+    @cached_property
+    def collectives(self) -> list[Instruction]:
+        """The collectives among several replicas, those of modules that the host runs included."""
+        found = [i for m in self.program.modules.values() for i in m]
+        return [i for i in found if isinstance(i.op, Collective) and i.op.size > 1]
 
     @property
     def timed(self) -> list[tuple[Step, int]]:
@@ -175,7 +194,7 @@ def apart(step: Step, runs: int = 1) -> Iterator[tuple[Step, int]]:
 
 
 def launches_of(step: Step) -> int | None:
-    """The number of kernels that a step launches; None if the host takes part in it."""
+    """The number of kernels that a step launches; None if the host or another replica takes part in it."""
     if isinstance(step, KernelStep):
         return 1
     if not isinstance(step, LoopStep) or step.iterations is None:

@@ -10,7 +10,17 @@ from workbench.compiler.record import lowered as kinds
 from workbench.compiler.record.lowered import Lowered, LoweredRow, PlaceRow
 from workbench.compiler.text.printing import names
 from workbench.gpu.kernels.kernel import Launch, Place
-from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, LoopStep, Plan, Step, flat
+from workbench.gpu.lowering.plan import (
+    BranchStep,
+    CollectiveStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    Plan,
+    Step,
+    flat,
+)
+from workbench.gpu.report.steps import groups_text
 
 
 def lowered_of(plan: Plan, made_for: str) -> Lowered:
@@ -60,6 +70,8 @@ class _Record:
                 return kinds.BRANCH, f"on {self.names[one.inputs[0].id]}, which the host reads"
             if isinstance(step, HostStep):
                 return kinds.HOST, step.why
+            if isinstance(step, CollectiveStep):
+                return kinds.COLLECTIVE, groups_text(step)
         if kernels := [s for s in steps if isinstance(s, KernelStep)]:
             return kinds.KERNEL, ", ".join(_kernel(s.launch) for s in kernels)
         if one.parameter is not None:

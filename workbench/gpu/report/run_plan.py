@@ -12,6 +12,7 @@ from workbench.gpu.devices.base import Code
 from workbench.gpu.kernels.kernel import Kernel, Place, Root
 from workbench.gpu.lowering.plan import (
     BranchStep,
+    CollectiveStep,
     HostStep,
     KernelStep,
     LoopStep,
@@ -20,7 +21,7 @@ from workbench.gpu.lowering.plan import (
     flat,
     with_runs,
 )
-from workbench.gpu.report.steps import step_text
+from workbench.gpu.report.steps import groups_text, step_text
 
 
 def listed(plan: Plan, codes: Mapping[str, Code], device: str) -> RunPlan:
@@ -91,6 +92,10 @@ class _Listing:
             return PlanRow("branch", shown, what, (self._argument(step.condition.root),))
         if isinstance(step, LoopStep):
             return self._loop(step, shown, what)
+        if isinstance(step, CollectiveStep):
+            read, write = self._argument(step.source.root), self._argument(step.target.root, True)
+            said = f"{what} {groups_text(step)}"
+            return PlanRow("collective", shown, said, (read, write), sources=sources)
         return PlanRow("host", shown, what, self._host(step), sources=sources, reason=step.why)
 
     def _loop(self, step: LoopStep, shown: str, what: str) -> PlanRow:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from workbench.compiler.ops.collectives import Collective
 from workbench.compiler.ops.control import Loop
 from workbench.compiler.report.result import Work, kernel_text, work_of
-from workbench.gpu.lowering.plan import KernelStep, Step
+from workbench.gpu.lowering.plan import CollectiveStep, KernelStep, Step
 
 
 def is_of_loop(step: Step) -> bool:
@@ -27,3 +28,15 @@ def moved(step: Step) -> int:
     if isinstance(step, KernelStep):
         return sum(r.bytes for r in dict.fromkeys(step.launch.arguments))
     return 0
+
+
+def groups_text(step: CollectiveStep) -> str:
+    """The replicas among which a collective exchanges values."""
+    op = step.instruction.op
+    assert isinstance(op, Collective)
+    groups = op.divisions()
+    return f"among replicas {' and '.join(_listed(g) for g in groups)}"
+
+
+def _listed(group: tuple[int, ...]) -> str:
+    return "{" + ", ".join(map(str, group)) + "}"

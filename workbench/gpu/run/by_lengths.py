@@ -45,6 +45,14 @@ class RunnerByLengths(DeviceRunner):
         """The build for these lengths."""
         return self._dispatch.of(inputs)
 
+    def beside(self, device: str | None) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            OperationError: Always, as replicas need one program.
+        """
+        self._refuse("makes a build for each set of lengths; replicas need lengths that are fixed")
+
     def run(
         self,
         inputs: Mapping[str, Any] | None = None,

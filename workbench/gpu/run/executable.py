@@ -24,6 +24,7 @@ from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.layout import laid_out, seen_as
 from workbench.gpu.lowering.plan import (
     BranchStep,
+    CollectiveStep,
     HostStep,
     KernelStep,
     LoopStep,
@@ -32,8 +33,10 @@ from workbench.gpu.lowering.plan import (
     apart,
     padded,
 )
+from workbench.gpu.run.collectives import exchange, settle
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 from workbench.gpu.run.memory import allocated, free_all
+from workbench.gpu.run.pieces import Pieces
 from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
@@ -73,8 +76,7 @@ class Executable:
         """Holds True while a run may not be done whose end nothing waited for."""
         self._finalizer = weakref.finalize(self, free_all, device, self._buffers, self._in_flight)
         self._interpreter = PlannedInterpreter(plan.program)
-        self._graph: Any = None
-        self._runs = 0
+        self._pieces: Pieces | None = None
         self._written = {r for s in plan.kernels for r in s.launch.writes}
         self._hosted: dict[int, Any] = {}
         """Values that the host keeps during a run, by the instruction's id."""
@@ -101,7 +103,7 @@ class Executable:
     @cached_property
     def stream(self) -> Stream:
         """The default stream of runs, made when it is first used."""
-        return self.device.stream() if self.replays else None
+        return self.device.stream() if self.replays or self.plan.collectives else None
 
     # Setting up
 
@@ -150,11 +152,11 @@ class Executable:
             self._hosted = self._kept(checked)
             self._upload(checked, stream)
             if hook is None and self.replays:
-                self._replay(stream)
+                self._launch_all(stream)
             else:
                 with progress_bar(self._ready, progress, "run") as steps:
                     self._steps(steps, stream, hook)
-            return self._outputs(stream)
+            return [self.download(k, stream) for k in range(len(self.plan.outputs))]
 
     def keep(self, updates: Mapping[str, int]) -> None:
         """Let outputs replace parameters at the end of each run, before the first one.
@@ -197,10 +199,7 @@ class Executable:
             for name in self.plan.parameters:
                 if name not in self._updates:
                     self.upload(name, checked[name], self.stream)
-            if self.replays:
-                self._replay(self.stream)
-            else:
-                self._steps(self._ready, self.stream)
+            self._launch_all(self.stream)
             outputs = [self.download(k, self.stream) for k in wanted]
             late = {n: self.download(k, self.stream) for n, k in self._through_host.items()}
             for name, array in late.items():
@@ -227,22 +226,20 @@ class Executable:
             self._used = stream
             yield
 
-    @property
+    @cached_property
     def replays(self) -> bool:
-        """Whether runs after the first replay one graph of launches: there are no host steps."""
-        return self.device.has_graphs and self.plan.is_fixed and bool(self.plan.steps)
+        """Whether runs after the first replay graphs of launches: of all, or of those between collectives."""
+        fits = self.plan.is_fixed or bool(self.plan.collectives)
+        return self.device.has_graphs and fits and bool(self.plan.steps)
 
-    def _replay(self, stream: Stream) -> None:
-        """Run; the second run captures its launches as a graph, which later runs replay."""
-        if self._graph is None and self._runs:
-            with self.device.capture(self.stream) as captured:
-                self._steps(self._ready, self.stream)
-            self._graph = captured[0]
-        self._runs += 1
-        if self._graph is None:
-            self._steps(self._ready, stream)
+    def _launch_all(self, stream: Stream) -> None:
+        """Run; the second run captures launches as graphs, which later runs replay."""
+        if self.replays:
+            self._pieces = self._pieces or Pieces(self._ready, self.plan.is_fixed)
+            self._pieces.run(self.device, self._steps, self.stream, stream)
         else:
-            self.device.replay(self._graph, stream)
+            self._steps(self._ready, stream)
+        settle(stream)
 
     def again(self, stream: Stream = None) -> None:
         """Launch all kernels of a run on the inputs of the last one, without waiting and without copies.
@@ -253,10 +250,7 @@ class Executable:
         stream = stream or self.stream
         with self._turn(stream):
             self._in_flight[:] = [True]
-            if self.replays:
-                self._replay(stream)
-            else:
-                self._steps(self._ready, stream)
+            self._launch_all(stream)
 
     def wait(self) -> None:
         """Wait for what ``again`` launched."""
@@ -287,7 +281,8 @@ class Executable:
             try:
                 results = self._results(bound, lent)
                 for ready in self._ready:
-                    self._do(self._rebound(ready, bound), stream)
+                    step = ready.step
+                    self._do(self._prepare(step, bound) if uses(step, bound) else ready, stream)
             finally:
                 self._lent = {}
             for array, place in results:
@@ -339,9 +334,6 @@ class Executable:
             found.append((array, place))
         return found
 
-    def _rebound(self, ready: Ready, bound: Mapping[Root, Pointer]) -> Ready:
-        return self._prepare(ready.step, bound) if uses(ready.step, bound) else ready
-
     def _kept(self, inputs: Mapping[str, Any]) -> dict[int, Any]:
         """The inputs that stay on the host, by the parameter's id: sequences and optionals."""
         parameters = self.plan.program.main.parameters.items()
@@ -351,12 +343,14 @@ class Executable:
         for name in self.plan.parameters:
             self.upload(name, inputs[name], stream)
 
-    def _steps(self, steps: Any, stream: Stream, hook: Hook | None = None) -> None:
+    def _steps(
+        self, steps: Any, stream: Stream, hook: Hook | None = None, *, is_last: bool = True
+    ) -> None:
         for ready in steps:
             self._do(ready, stream)
             if hook is not None:
                 self._tell(ready.step, hook, stream)
-        for to, source, bytes in self._moves:
+        for to, source, bytes in self._moves if is_last else ():
             self.device.copy(to, source, bytes, stream)
 
     def _do(self, ready: Ready, stream: Stream) -> None:
@@ -369,6 +363,8 @@ class Executable:
                 self._do(inner, stream)
         elif isinstance(step, LoopStep):
             self._repeat(ready, step, stream)
+        elif isinstance(step, CollectiveStep):
+            exchange(step, self.device, self._at, stream)
         else:
             self._on_host(step, stream)
 
@@ -403,7 +399,7 @@ class Executable:
     def _number(self, place: Place, stream: Stream) -> Any:
         """The first element of a value."""
         flat = np.empty(place.offset + 1, place.shape.type.numpy)
-        self.device.download(flat, self._at(place.root), stream)
+        self._read(flat, place.root, stream)
         return flat[place.offset]
 
     def _tell(self, step: Step, hook: Hook, stream: Stream) -> None:
@@ -420,7 +416,7 @@ class Executable:
         for part, place in zip(parts, places, strict=True):
             if place.shape.elements:
                 flat = np.empty(place.offset + place.shape.element_space, place.shape.type.numpy)
-                self.device.download(flat, self._at(place.root), stream)
+                self._read(flat, place.root, stream)
                 seen_as(flat, place.shape, place.offset)[...] = part
                 self.device.upload(self._at(place.root), flat, stream)
 
@@ -453,11 +449,12 @@ class Executable:
         if not shape.elements:
             return np.empty(shape.lens, shape.type.numpy)
         flat = np.empty(place.offset + shape.element_space, shape.type.numpy)
-        self.device.download(flat, self._at(place.root), stream)
+        self._read(flat, place.root, stream)
         return seen_as(flat, shape, place.offset)
 
-    def _outputs(self, stream: Stream) -> list[Any]:
-        return [self.download(k, stream) for k in range(len(self.plan.outputs))]
+    def _read(self, flat: Array, root: Root, stream: Stream) -> None:
+        settle(stream)
+        self.device.download(flat, self._at(root), stream)
 
     # For profiles
 

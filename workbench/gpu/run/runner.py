@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
@@ -17,6 +17,7 @@ from workbench.compiler.report.run_plan import RunPlan
 from workbench.compiler.report.timings import Measured
 from workbench.compiler.report.tuning import Tuning
 from workbench.compiler.run.results import Hook
+from workbench.compiler.run.team import Team
 from workbench.gpu.choices import NONE, Choices
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import known_codes, saved_kernels
@@ -30,6 +31,7 @@ from workbench.gpu.report.run_plan import listed
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.kept import KeptOnDevice
 from workbench.gpu.run.loaded import Loaded
+from workbench.gpu.run.nccl_team import connected
 from workbench.gpu.run.profile import profiled
 from workbench.gpu.run.runtime import Runtime
 from workbench.gpu.run.tuning import search
@@ -181,6 +183,27 @@ class DeviceRunner(Runner):
             if self._loaded is None or self._loaded.plan is not plan:
                 self._loaded = Loaded(plan, here, self.codes())
             return Runtime(self._loaded, outside)
+
+    def beside(self, device: str | None) -> DeviceRunner:
+        """The same program on another device, with the same kernels if the compiler is the same.
+
+        Raises:
+            DeviceError: There is no such device, or a kernel does not compile.
+        """
+        other = DeviceRunner(self.program, device)
+        if other.compiler.key == self.compiler.key:
+            plan, codes = self.plan(), self.codes()
+            other._plan, other._codes = (self.program.version, plan), (plan, codes)
+        return other
+
+    def team(self, others: Sequence[Runner]) -> Team:
+        """The replicas on this device and on those of other runners, connected.
+
+        Raises:
+            DeviceError: The devices cannot be connected.
+        """
+        devices = [r.here() for r in (self, *others) if isinstance(r, DeviceRunner)]
+        return connected(devices, self.plan().collectives)
 
     def run(
         self,

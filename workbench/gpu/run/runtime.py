@@ -77,7 +77,7 @@ class Runtime(Executable):
                     if self._done is not None:  # kernels may still read the memory of before
                         self.device.wait(self._done[1])
                     self._bound[name], self._pointers[root] = array, array.pointer
-                    self._launches = self._captured = None
+                    self._launches = self._captured = self._pieces = None
             if self._launches is None:
                 self._ready = [self._prepare(s) for s in self.plan.steps]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
 from workbench.compat.popart.lowering.lower import lower
 from workbench.compat.popart.lowering.lowered import Bound, Printed
-from workbench.compat.popart.lowering.state import Array, State
+from workbench.compat.popart.lowering.state import AnyState, Array, State
+from workbench.compat.popart.lowering.state_apart import StateApart
 from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.replicas import Replicas, compile_replicas, specs_of
 from workbench.compiler.builds.stateful import Stateful
 from workbench.compiler.builds.targets import target_named
 from workbench.knobs import knobs
@@ -32,9 +34,12 @@ DEVICES = ("cpu", "ipu_model", "ipu_hw")
 class Device:
     """The device of a session; the workbench's target runs the program."""
 
-    def __init__(self, description: str, ipus: int, target: str) -> None:
-        """A device of this many IPUs."""
+    def __init__(
+        self, description: str, ipus: int, target: str, places: Sequence[str] = ()
+    ) -> None:
+        """A device of this many IPUs; the target's devices that run it, where they were chosen."""
         self.description, self.ipus, self.target = description, ipus, target
+        self.places = tuple(places)
 
     def detach(self) -> None:
         """Do nothing: a target of the workbench is not held."""
@@ -49,7 +54,8 @@ class Device:
 
     def __repr__(self) -> str:
         """The description, the number of IPUs and the target."""
-        return f"Device[{self.description}, {self.ipus} IPUs, runs on {self.target}]"
+        where = ": ".join(filter(None, (self.target, ", ".join(self.places))))
+        return f"Device[{self.description}, {self.ipus} IPUs, runs on {where}]"
 
 
 class Session:
@@ -61,6 +67,7 @@ class Session:
         device_desc: str = "cpu",
         *,
         target: str = "ref",
+        devices: Sequence[int | str] | None = None,
         record: bool = True,
         unroll: int | None = None,
     ) -> None:
@@ -70,18 +77,24 @@ class Session:
             ir: The Ir, which cannot be replicated otherwise after this.
             device_desc: ``cpu``, ``ipu_model`` or ``ipu_hw``; recorded. ``cpu`` has one IPU.
             target: The workbench's target that runs the program: ``ref``, ``cpu``, ``gpu`` or ``auto``.
+            devices: The device of each replica, such as ``[0, 1]`` or ``["cuda:0", "cuda:1"]``; for targets
+                without devices, numbers that stand for threads. By default one program on one device has
+                all replicas.
             record: Whether to record the passes, for ``session.build.explore()``.
             unroll: Loops of at most this many iterations become calls one after another, which devices run as
                 kernels; loops run on the host. By default 32 for targets with devices, and 0 for others.
 
         Raises:
-            ValueError: There is no such device, or it has too few IPUs.
+            ValueError: There is no such device, or it has too few IPUs, or there are not as many devices as
+                replicas.
+            DeviceError: A device is missing, or the devices cannot be connected.
             popart_exception: The order of updates in place is ambiguous, or a stream has too few rows.
         """
         if device_desc not in DEVICES:
             raise ValueError(f"device_desc {device_desc!r}; expected one of {', '.join(DEVICES)}")
         self._ir = ir
-        self.device = Device(device_desc, _ipus(ir), target)
+        specs = _specs(ir, target, devices)
+        self.device = Device(device_desc, _ipus(ir), target, [s for s in specs if s])
         if device_desc == "cpu" and self.device.ipus > 1:
             raise ValueError(
                 f"A device 'cpu' has one IPU, and this Ir needs {self.device.ipus}; use 'ipu_model'."
@@ -95,16 +108,28 @@ class Session:
         final_checkpoint(ir)
         if unroll is None:
             unroll = UNROLL if target_named(target).takes_device else 0
-        self._lowered = lower(ir, unroll) if unroll else ir.lowered
-        self.build: Build = compile(self._lowered.program, target, record=record)
-        """The workbench's build: ``session.build.explore()`` shows every pass."""
+        self.replicas: Replicas | None = None
+        """The replicas with their devices, if they run apart; ``session.replicas.table()`` lists them."""
+        apart = len(specs) > 1
+        self._lowered = lower(ir, unroll, apart=apart) if unroll or apart else ir.lowered
+        if apart:
+            self.replicas = compile_replicas(self._lowered.program, target, specs, record=record)
+            self.build: Build = self.replicas.builds[0]
+            """The workbench's build: ``session.build.explore()`` shows every pass."""
+        else:
+            self.build = compile(self._lowered.program, target, record=record, device=specs[0])
         ir.prepare()
+        self._state = self._state_of(self.replicas)
+        self.weights_from_host()
+
+    def _state_of(self, replicas: Replicas | None) -> AnyState:
         bounds = self._lowered.parameters.values()
         first: dict[Bound, Array] = {
             b: self._first(b) for b in bounds if isinstance(b, Variable | RemoteBuffer)
         }
-        self._state = State(self.build, self._lowered, first)
-        self.weights_from_host()
+        if replicas is not None:
+            return StateApart(replicas, self._lowered, first)
+        return State(self.build, self._lowered, first)
 
     @property
     def ir(self) -> Ir:
@@ -115,7 +140,7 @@ class Session:
     def stateful(self) -> Stateful | None:
         """The build with its state: ``history`` and ``plot`` show the outputs of one element over the runs.
 
-        None if a run changes no variable and no remote buffer.
+        None if a run changes no variable and no remote buffer. If replicas run apart it is the first one's.
         """
         return self._state.stateful
 
@@ -352,6 +377,24 @@ class Session:
     def __repr__(self) -> str:
         """The Ir and the device."""
         return f"Session[{self._ir!r}, {self.device!r}]"
+
+
+def _specs(ir: Ir, target: str, devices: Sequence[int | str] | None) -> list[str | None]:
+    """The device of each replica, or of the one program that has all replicas.
+
+    Raises:
+        ValueError: There are not as many devices as replicas.
+    """
+    if devices is None:
+        return [None]
+    replicas = ir.replication_factor
+    if len(devices) != replicas:
+        raise ValueError(
+            f"devices={list(devices)!r}: {len(devices)} for {replicas} replicas; expected one for each. "
+            "Leave devices out to run all replicas in one program on one device, or set "
+            f"ir.replication_factor to {len(devices)} before the graph is built"
+        )
+    return specs_of(target, devices)
 
 
 def _ipus(ir: Ir) -> int:

@@ -56,6 +56,8 @@ class Callees:
     """The first module of each graph, of a call or a loop."""
     unroll: int = 0
     """Loops of at most this many iterations become calls one after another."""
+    apart: int = 0
+    """The number of replicas, if the program is one of several that run together; 0 if it has all of them."""
 
 
 def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:

@@ -10,7 +10,7 @@ from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compat.popart.ir.tensors import Constant, Tensor
 from workbench.compat.popart.lowering.calls import Binding, Callees, called, repeated
-from workbench.compat.popart.lowering.collectives import exchanged
+from workbench.compat.popart.lowering.collectives import connected, exchanged
 from workbench.compat.popart.lowering.effects import Effects, index_of, row_of, with_row
 from workbench.compat.popart.lowering.lines import LineBuilder
 from workbench.compat.popart.lowering.lowered import Printed
@@ -183,8 +183,11 @@ def _bind(frame: Frame, op: Op, bindings: Sequence[Binding]) -> None:
 
 
 def _exchanged(frame: Frame, op: Op) -> None:
-    values = [lane.read(op.inputs[0]) for lane in frame.lanes]
-    found = exchanged(op.details, values, op.outputs[0].shape)
+    values, lens = [lane.read(op.inputs[0]) for lane in frame.lanes], op.outputs[0].shape
+    if apart := frame.callees.apart:
+        found = [connected(op.details, values[0], apart, lens)]
+    else:
+        found = exchanged(op.details, values, lens)
     target = op.inputs[0] if op.modifies else op.outputs[0]
     for lane, value in zip(frame.lanes, found, strict=True):
         lane.write(target, value)

@@ -19,25 +19,28 @@ from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.program import Program
 
 
-def lower(ir: Ir, unroll: int = 0) -> Lowered:
+def lower(ir: Ir, unroll: int = 0, *, apart: bool = False) -> Lowered:
     """The program of an Ir.
 
     Args:
         ir: The Ir.
         unroll: Loops of at most this many iterations become calls one after another.
+        apart: Whether the program is that of one replica, which exchanges values with the others by
+            collectives; else it is that of all replicas, whose state has an axis for them.
 
     Raises:
         popart_exception: A stream is used more often than it has rows.
     """
-    return _Lowering(ir, unroll).lowered()
+    return _Lowering(ir, unroll, apart).lowered()
 
 
 class _Lowering:
-    """The lowering of one Ir; with several replicas state has an axis for them."""
+    """The lowering of one Ir; with several replicas in one program state has an axis for them."""
 
-    def __init__(self, ir: Ir, unroll: int) -> None:
-        self.ir, self.graph, self.unroll = ir, ir.main_graph(), unroll
-        self.replicas = ir.replication_factor
+    def __init__(self, ir: Ir, unroll: int, apart: bool) -> None:
+        self.ir, self.graph = ir, ir.main_graph()
+        self.replicas = 1 if apart else ir.replication_factor
+        self.callees = Callees(unroll=unroll, apart=ir.replication_factor if apart else 0)
         self.found = Lowered(Program("main"))
         self.builder = LineBuilder(self.found.program.main)
         self.values: dict[Bound, list[Value]] = {}
@@ -48,8 +51,7 @@ class _Lowering:
         self._check_rows(uses)
         contents = {place: self._contents(place) for place in uses.places}
         lanes = [self._lane(k, contents) for k in range(self.replicas)]
-        callees = Callees(unroll=self.unroll)
-        Frame(self.graph, self.builder, lanes, callees).run()
+        Frame(self.graph, self.builder, lanes, self.callees).run()
         results: list[Value] = []
         for tensor in self.graph.get_variables():
             after = [lane.read(tensor) for lane in lanes] if tensor in self.values else []
@@ -65,7 +67,7 @@ class _Lowering:
         self.builder.end(results or self._unused(lanes[0]))
         self._name_results()
         self.found.modules[self.graph] = self.found.program.main
-        self.found.modules.update(callees.first)
+        self.found.modules.update(self.callees.first)
         return self.found
 
     def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,35 @@ from workbench.compiler.builds.build import Build
 from workbench.compiler.builds.stateful import Stateful
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class AnyState(Protocol):
+    """The state of a session, whatever runs it; with several replicas values have an axis for them."""
+
+    @property
+    def stateful(self) -> Stateful | None:
+        """The build with its state, of the first replica if they run apart; None if runs change nothing."""
+        ...
+
+    def __contains__(self, bound: Bound) -> bool:
+        """Whether the program uses it."""
+        ...
+
+    def read(self, bound: Bound) -> Array:
+        """The value now, as a copy."""
+        ...
+
+    def write(self, bound: Bound, value: Array) -> None:
+        """Give it another value."""
+        ...
+
+    def changes(self, bound: Bound) -> bool:
+        """Whether a run replaces it."""
+        ...
+
+    def run(self, rows: Mapping[str, Array]) -> Iterator[tuple[Stream | Printed, Array]]:
+        """Run once on the rows of streams from the host; the rows to the host, and what to print."""
+        ...
 
 
 class State:

@@ -9,6 +9,10 @@ refuses(
         "@outline": "of this value only the shape is known",
         "outline": "of this value only the shape is known",
         "unknown:": "the model's operator is not known, so neither is what it means",
+        **dict.fromkeys(
+            ("all_gather", "all_reduce", "reduce_scatter"),
+            "it combines values of several runs of a model, and ONNX has one run",
+        ),
         "load": "it reads bytes of a buffer, which ONNX does not have",
         "pack_fp4": "ONNX has no bytes of two 4-bit floats",
         "unpack_fp4": "ONNX has no bytes of two 4-bit floats",
