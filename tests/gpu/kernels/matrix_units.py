@@ -178,7 +178,7 @@ def _emulated(kernel: Kernel) -> Kernel:
 
 
 def _copier(name: str, map: TileMap, pointer: str) -> str:
-    """What the copy engine does with a map: lines of 128 bytes, in which eight chunks are exchanged."""
+    """The copy engine's work on a map: lines of 128 bytes, in which eight chunks are exchanged."""
     axes = list(zip(map.lens, map.strides, map.box, strict=True))[::-1]
     numbers = ", ".join(f"int c{a}" for a in range(len(axes)))
     loops = "".join(

@@ -26,10 +26,9 @@ from workbench.gpu.devices.base import (
 from workbench.gpu.devices.handles import Handle, number_of, uncollected
 from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
+from workbench.gpu.devices.tensor_map import MAP_BYTES, encode
 from workbench.gpu.tile_map import TileMap
 
-_HALF = 2
-_MAP_BYTES = 128
 _EVERY_BLOCK_HAS = 48 << 10
 """Bytes of shared memory that a kernel may use without a request."""
 _LOST = {
@@ -286,25 +285,9 @@ class CudaDevice(Device):
 
     def tile_map(self, pointer: Pointer, map: TileMap) -> bytes:
         """A tensor map, as the driver encodes it."""
-        driver = self._enter()
-        lens, strides, box = (
-            [int(n) for n in reversed(of)] for of in (map.lens, map.strides, map.box)
-        )
-        made = driver.cuTensorMapEncodeTiled(
-            driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT16,
-            len(lens),
-            pointer + map.offset * _HALF,
-            [driver.cuuint64_t(n) for n in lens],
-            [driver.cuuint64_t(n * _HALF) for n in strides[1:]],
-            [driver.cuuint32_t(n) for n in box],
-            [driver.cuuint32_t(1) for _ in box],
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )
-        encoded = self._must(made, f"map {map.lens} elements of {map.strides} strides")
-        return ctypes.string_at(int(encoded.getPtr()), _MAP_BYTES)
+        made = encode(self._enter(), pointer, map)
+        encoded = self._must(made, f"map elements of {map.lens} with strides {map.strides}")
+        return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)
 
     def _clear(self) -> None:
         self._drop_graphs()
