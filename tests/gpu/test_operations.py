@@ -18,6 +18,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops import custom
 from workbench.compiler.ops.buffers import Copy, Write
+from workbench.compiler.ops.collectives import Collective
 from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
 from workbench.compiler.ops.reduce import Normalisation
