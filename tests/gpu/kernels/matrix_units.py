@@ -7,12 +7,12 @@ from typing import Any
 from tests.gpu.harness import Ran, quickly_built, run_plan, run_program
 from tests.gpu.kernels.warps import with_kernels, with_shuffles
 from workbench.compiler.ir.program import Program
+from workbench.compiler.report.run_plan import TileMap
 from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import OPENCL, Dialect
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.machine import Machine
-from workbench.gpu.tile_map import TileMap
 
 _WORDS = """\
 #undef UNROLL

@@ -17,6 +17,24 @@ Size: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
+class TileMap:
+    """Memory as a kernel's bulk copies see it: they load a tile by the indices of its first element.
+
+    Elements past the end of an axis are 0. Axes are in the order of the tensor, the last one contiguous.
+    """
+
+    argument: int
+    """The number of the kernel's argument that points to the memory."""
+    offset: int
+    """The first element, of 16 bits, counted from the start of the memory."""
+    lens: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Elements from one index to the next one; but for the last one, multiples of 16 bytes."""
+    box: tuple[int, ...]
+    """The lens of a tile, whose rows of 128 bytes are swizzled in shared memory."""
+
+
+@dataclass(frozen=True)
 class CompiledKernel:
     """A kernel with its machine code."""
 
@@ -26,6 +44,8 @@ class CompiledKernel:
     """The compiled source, including the dialect's prologue."""
     code_object: bytes
     """The machine code: an ELF file for the device, or OpenCL's program binary."""
+    maps: tuple[TileMap, ...] = ()
+    """CUDA's tensor maps of 16-bit elements that the kernel has as arguments after its pointers."""
 
     def __repr__(self) -> str:
         """Name and size."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.report.run_plan import TileMap
 from workbench.gpu.devices.pool import Buffer, Pool
 from workbench.gpu.dialect import Dialect
-from workbench.gpu.tile_map import TileMap
 
 Pointer = Any
 """The location of a kernel argument: an address, or OpenCL's memory object."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.report.run_plan import TileMap
 from workbench.gpu.devices.base import (
     Code,
     Device,
@@ -27,7 +28,6 @@ from workbench.gpu.devices.handles import Handle, number_of, uncollected
 from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
 from workbench.gpu.devices.tensor_map import MAP_BYTES, encode
-from workbench.gpu.tile_map import TileMap
 
 _EVERY_BLOCK_HAS = 48 << 10
 """Bytes of shared memory that a kernel may use without a request."""

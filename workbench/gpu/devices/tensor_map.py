@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.gpu.tile_map import TileMap
+from workbench.compiler.report.run_plan import TileMap
 
 MAP_BYTES = 128
 _HALF = 2

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.report.run_plan import TileMap
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import memory_type
 from workbench.gpu.emit.tensors import Memory, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.tile_map import TileMap
 
 Size: TypeAlias = tuple[int, int, int]
 BLOCK = 256

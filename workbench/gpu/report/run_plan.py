@@ -108,7 +108,7 @@ class _Listing:
 
     def _compiled(self, kernel: Kernel) -> CompiledKernel:
         source = self.plan.dialect.prologue + kernel.source
-        return CompiledKernel(kernel.name, source, self.codes[kernel.name].binary)
+        return CompiledKernel(kernel.name, source, self.codes[kernel.name].binary, kernel.maps)
 
     def _host(self, step: HostStep) -> tuple[ArgumentRow, ...]:
         read = [self._argument(p.root) for _, ps in step.reads for p in ps]
