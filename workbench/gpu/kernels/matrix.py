@@ -243,10 +243,12 @@ class Matrix:
 
     def _load_first(self, ahead: int) -> None:
         """Begin to load the first stages."""
-        for k in range(ahead):
-            if k < self.steps:
-                self._fill(Index((), k), str(k * self.cut.stage))
-            self.w.line("COPIES_END();")
+        w, count = self.w, min(ahead, self.steps)
+        with w.loop(count, unroll=True) as step:
+            self._fill(step, f"{step.text()} * {self.cut.stage}")
+            w.line("COPIES_END();")
+        for _ in range(ahead - count):
+            w.line("COPIES_END();")
 
     def _load_ahead(self, step: Index, ahead: int) -> None:
         """Begin to load the stage that is some steps ahead, if there is one."""
