@@ -44,6 +44,7 @@ from workbench.gpu.lowering.plan import (
     flat,
     padded,
 )
+from workbench.gpu.lowering.repeats import Repeats
 from workbench.gpu.machine import Machine
 
 _MARKERS = (Return, Comment, BuiltinOutline, RecordEvent, WaitEvent, SetStream)
@@ -69,6 +70,7 @@ class Lowering:
         self.values: dict[int, tuple[Place, ...]] = {}
         """The places of values so far, by the instruction's id."""
         self._folded: dict[int, bool] = {}
+        self._repeats = Repeats()
 
     # For schedules
 
@@ -285,6 +287,10 @@ class Lowering:
         ]
         if not all(_is_known(s) for s in shapes):
             return None
+        return self._repeats.launches(self, instruction, self._made)
+
+    def _made(self, instruction: Instruction) -> list[Launch] | None:
+        """New kernels for an instruction."""
         schedule = schedule_of(instruction.op)
         made = schedule(self, instruction) if schedule is not None else None
         if schedule is not None and made is not None:
