@@ -15,6 +15,8 @@ MODELS_AND_DEVICES = {
     "resnet50, cuda:sm_90": ("resnet50", "cuda:sm_90"),
     "resnet50, hip:gfx90a": ("resnet50", "hip:gfx90a"),
     "pplcnet_orient, opencl": ("pplcnet_orient", "opencl"),
+    "bert_base, cuda:sm_90": ("bert_base", "cuda:sm_90"),
+    "bert_base and gradients, cuda:sm_90": ("bert_base", "cuda:sm_90"),
 }
 SUBJECTS = tuple(MODELS_AND_DEVICES)
 LIMITS = {"cold": 20.0, "warm": 2.0}
@@ -27,6 +29,10 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     name, device = MODELS_AND_DEVICES[subject]
     model = MODELS[name]
     program = parse_onnx(model.path, map_input_dims={n: v.shape for n, v in model.inputs().items()})
+    if "gradients" in subject:
+        lens = program.outputs[0].shape.lens
+        program = wb.extend(program, lambda y, goal: ((y - goal) ** 2.0).mean(), goal=lens)
+        program = wb.training_step(program, None)
     timings: list[Timing] = []
     with knobs.scope(cache=tempfile.mkdtemp(dir=_CACHES.name)):
         for cache in LIMITS:
