@@ -17,6 +17,7 @@ from workbench.compiler.onnx.lengths import Lengths
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.stablehlo import registry
 from workbench.compiler.stablehlo.context import Context
+from workbench.compiler.stablehlo.legalized import Legalized
 from workbench.compiler.stablehlo.provenance import Place, argument_name, described, source_node
 from workbench.compiler.stablehlo.tensors import argument_of, shape_of
 
@@ -44,6 +45,8 @@ class Frame:
     scope: tuple[str, ...] = ()
     values: dict[Any, Instruction] = field(default_factory=dict[Any, Instruction])
     calls: int = 0
+    line: str = ""
+    """The line of the call, for operations whose own line is not known."""
 
 
 class ModuleImporter:
@@ -61,6 +64,7 @@ class ModuleImporter:
         self.narrow: dict[Instruction, int] = {}
         self._names: Counter[str] = Counter()
         self._count = 0
+        self.legalized = Legalized()
         self._constants: dict[Any, Argument] = {}
 
     # The whole module
@@ -133,7 +137,7 @@ class ModuleImporter:
 
     def _operation(self, op: Any, frame: Frame) -> None:
         self._count += 1
-        place = Place(op.location)
+        place = Place(op.location, frame.line)
         if self._count > MAX_OPERATIONS:
             raise ModelError(
                 f"{described(op, place)}: more than {MAX_OPERATIONS:,} operations once calls are inlined"
@@ -153,8 +157,7 @@ class ModuleImporter:
         return name
 
     def _handled(self, op: Any, place: Place, frame: Frame) -> list[Instruction]:
-        handler = registry.find(op.name)
-        assert handler is not None, op.name  # as _expect_operations has seen
+        handler = registry.find(op.name) or spelled_out  # as _expect_operations has seen
         operands = [frame.values[v] for v in op.operands]
         try:
             for result in op.results:
@@ -198,7 +201,7 @@ class ModuleImporter:
             raise ModelError(f"{described(op)}: calls nested deeper than {MAX_CALLS}")
         place = Place(op.location)
         scope = (*frame.scope, *_inside(place.path, frame))
-        inner = Frame(frame.module, scope, calls=frame.calls + 1)
+        inner = Frame(frame.module, scope, calls=frame.calls + 1, line=place.line or frame.line)
         return self.inlined(function.regions[0].blocks[0], inner, operands)
 
     def inlined(self, block: Any, frame: Frame, operands: Sequence[Instruction]) -> list[Instruction]:
@@ -218,7 +221,7 @@ class ModuleImporter:
 
     def nested(self, frame: Frame, module: Module) -> Frame:
         """A frame of another module, which sees the values of this one."""
-        return Frame(module, frame.scope, dict(frame.values), frame.calls)
+        return Frame(module, frame.scope, dict(frame.values), frame.calls, frame.line)
 
     def new_module(self, base: str) -> Module:
         """An empty module, named after what it is for."""
@@ -233,6 +236,13 @@ class ModuleImporter:
         if value not in self._constants:
             self._constants[value] = argument_of(value)
         return self._constants[value]
+
+
+def spelled_out(node: Context, *operands: Instruction) -> list[Instruction]:
+    """An operation of CHLO without a handler, by what jaxlib makes of it."""
+    own = node.frame
+    frame = Frame(own.module, own.scope, calls=own.calls + 1, line=own.line)
+    return node.owner.inlined(node.owner.legalized.block(node.op), frame, operands)
 
 
 class ElementImporter:
@@ -281,9 +291,13 @@ def _collect_unknown(op: Any, found: list[Any]) -> None:
         for block in region.blocks:
             for inner in block.operations:
                 own = inner.operation
-                if own.name not in RETURNS and registry.find(own.name) is None:
+                if own.name not in RETURNS and not _is_known(own.name):
                     found.append(own)
                 _collect_unknown(own, found)
+
+
+def _is_known(name: str) -> bool:
+    return name.startswith("chlo.") or registry.find(name) is not None
 
 
 def _output_names(function: Any, count: int) -> list[str]:

@@ -24,13 +24,13 @@ class Place:
         line: The user's line, such as ``model.py:12``; empty if it is not known.
     """
 
-    def __init__(self, location: Any) -> None:
-        """The place of a location of MLIR."""
+    def __init__(self, location: Any, line: str = "") -> None:
+        """The place of a location of MLIR, and the line of it if that does not say one."""
         text = str(location)
         named = _NAMED.match(text)
         self.path = tuple(_part(p) for p in _OUTER.split(named[1].rstrip(":"))) if named else ()
         file = _FILE.search(text)
-        self.line = f"{_SEPARATOR.split(file[1])[-1]}:{file[2]}" if file else ""
+        self.line = f"{_SEPARATOR.split(file[1])[-1]}:{file[2]}" if file else line
 
     @property
     def scope(self) -> tuple[str, ...]:
