@@ -24,7 +24,7 @@ from workbench.compiler.stablehlo.tensors import argument_of, shape_of
 MAX_OPERATIONS = 1_000_000
 """The most operations that an import makes instructions of; calls are inlined, so a few lines can be many."""
 
-MAX_CALLS = 200
+MAX_CALLS = 60
 """The deepest nesting of calls."""
 
 ELEMENTWISE = {
@@ -80,7 +80,10 @@ class ModuleImporter:
         frame = Frame(self.program.main)
         block = main.regions[0].blocks[0]
         self._parameters(block, frame)
-        results = self.block(block, frame)
+        try:
+            results = self.block(block, frame)
+        except RecursionError as error:
+            raise ModelError("regions nested too deep to be imported") from error
         self.program.main.add_return(*results)
         self.program.output_names = tuple(_output_names(main, len(results)))
         return self.program

@@ -30,7 +30,8 @@ class Place:
         named = _NAMED.match(text)
         self.path = tuple(_part(p) for p in _OUTER.split(named[1].rstrip(":"))) if named else ()
         file = _FILE.search(text)
-        self.line = f"{_SEPARATOR.split(file[1])[-1]}:{file[2]}" if file else line
+        own = _SEPARATOR.split(file[1])[-1] if file else ""
+        self.line = (f"line {file[2]}" if own == "-" else f"{own}:{file[2]}") if file else line
 
     @property
     def scope(self) -> tuple[str, ...]:

@@ -77,7 +77,10 @@ def of_bytes(data: bytes, what: str) -> Any:
         with context:
             return ir.Module.parse(data if is_bytecode else data.decode())
     except UnicodeDecodeError as error:
-        raise ModelError(f"{what}: neither MLIR's bytecode nor text in UTF-8") from error
+        raise ModelError(
+            f"{what}: neither MLIR's bytecode nor text in UTF-8; of what Exported.serialize() "
+            "gives, pass jax.export.deserialize(data)"
+        ) from error
     except (ir.MLIRError, ValueError) as error:
         raise ModelError(f"{what}: {_shown(error)}") from error
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.stablehlo.context import Context
@@ -237,7 +235,7 @@ def constant(node: Context) -> Instruction:
 def iota(node: Context) -> Instruction:
     """Whole numbers counted along one axis."""
     lens, axis = node.out_lens(), node.whole("iota_dimension")
-    numbers = np.arange(lens[axis]).astype(node.type().numpy)
+    numbers = node.counting(range(lens[axis])).astype(node.type().numpy)
     shape = [lens[axis] if a == axis else 1 for a in range(len(lens))]
     return node.fit(node.module.add_literal(numbers.reshape(shape)), lens)
 
