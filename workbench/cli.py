@@ -327,8 +327,9 @@ def _device(row: dict[str, Any]) -> str:
 
 def _program(model: Path) -> "Program":
     import workbench as wb
+    from workbench.compiler.builds.models import STABLEHLO
 
-    return wb.parse_onnx(model)
+    return wb.parse_stablehlo(model) if model.suffix in STABLEHLO else wb.parse_onnx(model)
 
 
 def _build(

@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)]
+Model = Annotated[
+    Path,
+    typer.Argument(help="An ONNX file, or StableHLO (.mlir).", show_default=False),
+]
 AnyModel = Annotated[
     Path,
     typer.Argument(
-        help="A model's file: ONNX, TensorFlow (.pb or a SavedModel), or saved by the workbench.",
+        help="A model's file: ONNX, TensorFlow (.pb or a SavedModel), StableHLO, or saved by the workbench.",
         show_default=False,
     ),
 ]

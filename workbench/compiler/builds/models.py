@@ -6,9 +6,14 @@ from pathlib import Path
 
 from workbench.compiler.ir.program import Program
 
+STABLEHLO = {".mlir", ".stablehlo"}
+"""Suffixes of files with modules of StableHLO."""
+
 
 def read_model(path: str | Path) -> Program:
-    """The program of a model's file: ONNX, TensorFlow (``.pb``, SavedModel), or one of the workbench's own.
+    """The program of a model's file: ONNX, TensorFlow (``.pb``, SavedModel), StableHLO, or one of ours.
+
+    Modules of StableHLO end in ``.mlir`` or ``.stablehlo``, whether they are text or bytecode.
 
     Raises:
         ModelError: The file cannot be read.
@@ -23,6 +28,10 @@ def read_model(path: str | Path) -> Program:
         from workbench.compiler.tf import parse_tf  # noqa: PLC0415
 
         return parse_tf(path)
+    if kind == "parse_stablehlo":
+        from workbench.compiler.stablehlo import parse_stablehlo  # noqa: PLC0415
+
+        return parse_stablehlo(path)
     from workbench.compiler.files.archive import load  # noqa: PLC0415
 
     found = load(path)
@@ -38,4 +47,6 @@ def _kind(path: Path) -> str:
     """The function of the front door that reads it."""
     if path.suffix == ".onnx":
         return "parse_onnx"
+    if path.suffix in STABLEHLO:
+        return "parse_stablehlo"
     return "parse_tf" if path.suffix == ".pb" or path.is_dir() else "load"

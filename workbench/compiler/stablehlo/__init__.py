@@ -30,7 +30,9 @@ class FromJax(Program):
         leaves = installed("jax").tree_util.tree_leaves((arguments, keywords))
         names = list(self.parameters)
         if len(leaves) != len(names):
-            raise ModelError(f"{len(leaves)} leaves; expected {len(names)}: {', '.join(names)[:200]}")
+            raise ModelError(
+                f"{len(leaves)} leaves; expected {len(names)}: {', '.join(names)[:200]}"
+            )
         given = zip(names, leaves, strict=True)
         return {n: numpy.asarray(v, self.parameters[n].type.numpy) for n, v in given}
 

@@ -47,7 +47,7 @@ class Context(NodeContext):
 
     def attribute(self, name: str) -> Any:
         """An attribute, or None."""
-        return self._given[name] if name in self._given else None
+        return self._given[name] if name in self._given else None  # noqa: SIM401 # MLIR's has no get
 
     def ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         """An attribute that lists integers; ``default`` if it is left out."""
@@ -117,7 +117,9 @@ class Context(NodeContext):
         in_order = tuple(permutation) == tuple(range(len(permutation)))
         return value if in_order else self.transpose(value, *permutation)
 
-    def cut(self, value: Instruction, axis: int, start: int, end: int, step: int = 1) -> Instruction:
+    def cut(
+        self, value: Instruction, axis: int, start: int, end: int, step: int = 1
+    ) -> Instruction:
         """The elements of an axis from ``start`` to ``end``, every ``step``-th of them."""
         if (start, end) != (0, value.shape.lens[axis]):
             value = self.add("slice", value, axes=(axis,), starts=(start,), ends=(end,))

@@ -57,7 +57,9 @@ class ModuleImporter:
         self.program = program
         self.module = program.main
         self.source = module
-        self.functions = {f.name.value: f for f in module.body.operations if f.operation.name == "func.func"}
+        self.functions = {
+            f.name.value: f for f in module.body.operations if f.operation.name == "func.func"
+        }
         self.constants = Constants()
         self.lengths = Lengths(self.constants)
         self.options = ParseOptions(use_dyn_output=True)
@@ -186,12 +188,16 @@ class ModuleImporter:
             raise ModelError(f"{described(op)}: {len(found)} results; expected {len(wanted)}")
         for value, shape in zip(found, wanted, strict=True):
             if (value.shape.type, value.shape.lens) != (shape.type, shape.lens):
-                raise ModelError(f"{described(op)}: the import made {value.shape}; expected {shape}")
+                raise ModelError(
+                    f"{described(op)}: the import made {value.shape}; expected {shape}"
+                )
         return found
 
     # Calls and regions
 
-    def called(self, name: str, op: Any, frame: Frame, operands: Sequence[Instruction]) -> list[Instruction]:
+    def called(
+        self, name: str, op: Any, frame: Frame, operands: Sequence[Instruction]
+    ) -> list[Instruction]:
         """The results of a function, whose body is imported where it is called.
 
         Raises:
@@ -207,12 +213,16 @@ class ModuleImporter:
         inner = Frame(frame.module, scope, calls=frame.calls + 1, line=place.line or frame.line)
         return self.inlined(function.regions[0].blocks[0], inner, operands)
 
-    def inlined(self, block: Any, frame: Frame, operands: Sequence[Instruction]) -> list[Instruction]:
+    def inlined(
+        self, block: Any, frame: Frame, operands: Sequence[Instruction]
+    ) -> list[Instruction]:
         """The results of a block for these operands, imported where the frame stands."""
         frame.values.update(zip(block.arguments, operands, strict=True))
         return self.block(block, frame)
 
-    def elementwise(self, block: Any, frame: Frame, operands: Sequence[Instruction]) -> list[Instruction]:
+    def elementwise(
+        self, block: Any, frame: Frame, operands: Sequence[Instruction]
+    ) -> list[Instruction]:
         """The results of a block of elements for whole values, element by element.
 
         Raises:
@@ -220,7 +230,9 @@ class ModuleImporter:
         """
         lens = operands[0].shape.lens
         values = dict(frame.values) | dict(zip(block.arguments, operands, strict=True))
-        return ElementImporter(self, lens).block(block, Frame(frame.module, frame.scope, values, frame.calls))
+        return ElementImporter(self, lens).block(
+            block, Frame(frame.module, frame.scope, values, frame.calls)
+        )
 
     def nested(self, frame: Frame, module: Module) -> Frame:
         """A frame of another module, which sees the values of this one."""
@@ -268,7 +280,9 @@ class ElementImporter:
                 return [self._value(frame, v) for v in op.operands]
             handler = registry.find(op.name)
             if op.name.partition(".")[2] not in ELEMENTWISE or handler is None:
-                raise ModelError(f"{described(op)}: in a function of elements; expected elementwise operations")
+                raise ModelError(
+                    f"{described(op)}: in a function of elements; expected elementwise operations"
+                )
             operands = [self._value(frame, v) for v in op.operands]
             found = handler(Context(self.importer, op, frame), *operands)
             frame.values[op.results[0]] = found
@@ -306,7 +320,8 @@ def _is_known(name: str) -> bool:
 def _output_names(function: Any, count: int) -> list[str]:
     """The names of results: the keys, fields and positions by which the function returns them."""
     attributes = function.operation.attributes
-    given = attributes["res_attrs"] if "res_attrs" in attributes else ()
+    has_names = "res_attrs" in attributes  # MLIR's mapping has no get
+    given = attributes["res_attrs"] if has_names else ()
     infos = [str(a["jax.result_info"]).strip('"') if "jax.result_info" in a else "" for a in given]
     infos = infos if len(infos) == count else [""] * count
     taken: Counter[str] = Counter()

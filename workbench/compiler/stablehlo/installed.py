@@ -1,4 +1,4 @@
-"""JAX and the MLIR of jaxlib, loaded when they are needed; a missing package is an error that names the extra."""
+"""JAX and the MLIR of jaxlib, loaded when needed; a missing package is an error that names the extra."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ def _function(op: Any) -> str:
     results = ", ".join(str(r.type) for r in op.results)
     names = [f"%a{k}" for k in range(len(types))]
     given = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
-    call = f'"{op.name}"({", ".join(names)}) {_attributes(op)} : ({", ".join(types)}) -> ({results})'
+    call = (
+        f'"{op.name}"({", ".join(names)}) {_attributes(op)} : ({", ".join(types)}) -> ({results})'
+    )
     count = len(op.results)
     returned = ", ".join(f"%r#{k}" for k in range(count)) if count > 1 else "%r"
     bound = f"%r:{count}" if count > 1 else "%r"

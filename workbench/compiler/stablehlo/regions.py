@@ -51,7 +51,7 @@ def _returned(block: Any) -> list[Any]:
     return list(list(block.operations)[-1].operation.operands)
 
 
-def extreme_index(node: Context, block: Any) -> str:
+def extreme_index(block: Any) -> str:
     """``max`` or ``min`` if a reduction of values and indices chooses an extreme; else empty."""
     ops = [o.operation for o in block.operations]
     if [o.name.partition(".")[2] for o in ops] != _ARGUMENT_EXTREME:

@@ -49,7 +49,9 @@ def shape_of(type: Any, where: str = "a value") -> Shape:
         raise ModelError(f"{where} of elements {name[:40]}; expected one of {known}")
     lens = tuple(int(n) for n in type.shape)
     if prod(lens) * TYPES[name].size > MAX_TENSOR_BYTES:
-        raise ModelError(f"{where} of lens {list(lens)}; expected at most {MAX_TENSOR_BYTES:,} bytes")
+        raise ModelError(
+            f"{where} of lens {list(lens)}; expected at most {MAX_TENSOR_BYTES:,} bytes"
+        )
     return Shape(TYPES[name], lens)
 
 
@@ -88,7 +90,9 @@ def _of_text(text: str, shape: Shape) -> Array:
     kind = shape.type.numpy
     bits = np.dtype(f"u{kind.itemsize}")
     if (found := _HEXADECIMAL.search(body)) is not None:
-        return np.frombuffer(bytes.fromhex(found[1]), bits.newbyteorder("<")).astype(bits).view(kind)
+        return (
+            np.frombuffer(bytes.fromhex(found[1]), bits.newbyteorder("<")).astype(bits).view(kind)
+        )
     words = _NUMBER.findall(body)
     values = np.array([0.0 if w.startswith("0x") else float(w) for w in words]).astype(kind)
     for at, word in enumerate(words):

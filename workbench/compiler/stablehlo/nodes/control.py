@@ -106,7 +106,14 @@ def while_(node: Context, *states: Instruction) -> list[Instruction]:
     going = going if count is not None else inner.region(0, results)[0]
     module.add_return(*standardised(module, [going, *results]))
     limit = node.scalar(DType.INT64, FOREVER if count is None else count)
-    made = node.add("loop", limit, condition, *given, modules=[module], max_iterations=FOREVER if count is None else count)
+    made = node.add(
+        "loop",
+        limit,
+        condition,
+        *given,
+        modules=[module],
+        max_iterations=FOREVER if count is None else count,
+    )
     return node.elements(made, len(given))
 
 

@@ -111,10 +111,17 @@ def convert(node: Context, x: Instruction) -> Instruction:
 
 
 def _rounded(node: Context, x: Instruction) -> Instruction:
-    formats = {(5, 10): DType.HALF, (8, 7): DType.BF16, (8, 23): DType.FLOAT, (11, 52): DType.DOUBLE}
+    formats = {
+        (5, 10): DType.HALF,
+        (8, 7): DType.BF16,
+        (8, 23): DType.FLOAT,
+        (11, 52): DType.DOUBLE,
+    }
     bits = node.whole("exponent_bits"), node.whole("mantissa_bits")
     if bits not in formats:
-        raise node.fail(f"exponents of {bits[0]} and mantissas of {bits[1]} bits; expected a type's own")
+        raise node.fail(
+            f"exponents of {bits[0]} and mantissas of {bits[1]} bits; expected a type's own"
+        )
     return node.convert(node.convert(x, formats[bits]), x.shape.type)
 
 

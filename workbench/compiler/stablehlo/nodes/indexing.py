@@ -11,8 +11,8 @@ import numpy as np
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.stablehlo.context import Context
-from workbench.compiler.stablehlo.registry import stablehlo_op
 from workbench.compiler.stablehlo.regions import functions
+from workbench.compiler.stablehlo.registry import stablehlo_op
 
 WIDE = 1 << 31
 """Values of so many elements or more are indexed by 64 bits."""
@@ -54,7 +54,9 @@ class Places:
         if len(self.axes) != 1 or self.batching or self.axes[0] in self.kept:
             return None
         axis = self.axes[0]
-        whole = all(w == n for a, (w, n) in enumerate(zip(self.window, self.lens, strict=True)) if a != axis)
+        whole = all(
+            w == n for a, (w, n) in enumerate(zip(self.window, self.lens, strict=True)) if a != axis
+        )
         return axis if whole and len(self.kept) == len(self.lens) - 1 else None
 
     def coordinate(self, number: int) -> Instruction:
@@ -99,7 +101,9 @@ class Places:
             total = node.add("add", total, self._spread(node.apply("mul", at, strides[axis]), lens))
         return total
 
-    def _within_windows(self, kind: DType, lens: Sequence[int], strides: Sequence[int]) -> Instruction:
+    def _within_windows(
+        self, kind: DType, lens: Sequence[int], strides: Sequence[int]
+    ) -> Instruction:
         """The places for coordinates of 0, which are known."""
         ranges = [(len(self.batch) + k, a) for k, a in enumerate(self.kept)]
         ranges += [(b, a) for a, b in self.batching]
@@ -140,7 +144,9 @@ def gather(node: Context, x: Instruction, index: Instruction) -> Instruction:
     numbers = node.numbers_of("dimension_numbers", "GatherDimensionNumbers")
     lens, gone = x.shape.lens, {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     kept = [a for a in range(len(lens)) if a not in gone]
-    pairs = list(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
+    pairs = list(
+        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    )
     at = Places(
         node, lens, index, numbers.index_vector_dim, numbers.start_index_map,
         node.ints("slice_sizes"), kept, pairs,
@@ -148,13 +154,18 @@ def gather(node: Context, x: Instruction, index: Instruction) -> Instruction:
     offsets, batch = list(numbers.offset_dims), len(at.batch)
     axis = at.axis
     if axis is not None:
-        found, window = node.add("gather", x, at.clamped(0), axis=axis), _around(axis, batch, len(kept))
+        found, window = (
+            node.add("gather", x, at.clamped(0), axis=axis),
+            _around(axis, batch, len(kept)),
+        )
         places = [axis + k for k in range(batch)]
     else:
         found = node.add("gather", node.reshape(x, -1), at.flat(clamped=True), axis=0)
         window, places = [batch + k for k in range(len(kept))], list(range(batch))
     rest = iter(places)
-    order = [window[offsets.index(o)] if o in offsets else next(rest) for o in range(batch + len(kept))]
+    order = [
+        window[offsets.index(o)] if o in offsets else next(rest) for o in range(batch + len(kept))
+    ]
     return node.permuted(found, order)
 
 

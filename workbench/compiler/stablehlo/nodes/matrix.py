@@ -92,7 +92,10 @@ class _Window:
         self.strides = node.ints("window_strides", ones)
         pads = node.ints("padding", zeros)
         self.low, self.high = pads[::2], pads[1::2]
-        self.spread, self.dilation = node.ints("lhs_dilation", ones), node.ints("rhs_dilation", ones)
+        self.spread, self.dilation = (
+            node.ints("lhs_dilation", ones),
+            node.ints("rhs_dilation", ones),
+        )
         self.backwards = node.flags("window_reversal", rank)
 
 
@@ -107,7 +110,9 @@ def _convolved(node: Context, at: _Window, x: Instruction, w: Instruction) -> In
     low, high = list(at.low), list(at.high)
     if any(s > 1 for s in at.spread) or min([*low, *high], default=0) < 0:
         zero, none = node.scalar(x.shape.type, 0), [0, 0]
-        x = padded(node, x, zero, [*none, *low], [*none, *high], [*none, *(s - 1 for s in at.spread)])
+        x = padded(
+            node, x, zero, [*none, *low], [*none, *high], [*none, *(s - 1 for s in at.spread)]
+        )
         low, high = [0] * len(low), [0] * len(high)
     return _emitted(node, at, x, w, (*low, *high), group)
 

@@ -51,7 +51,8 @@ def slice_(node: Context, x: Instruction) -> Instruction:
     strides = node.ints("strides", [1] * x.shape.ndim)
     axes = [a for a, n in enumerate(x.shape.lens) if (starts[a], ends[a]) != (0, n)]
     if axes:
-        x = node.add("slice", x, axes=axes, starts=[starts[a] for a in axes], ends=[ends[a] for a in axes])  # fmt: skip
+        low, high = [starts[a] for a in axes], [ends[a] for a in axes]
+        x = node.add("slice", x, axes=axes, starts=low, ends=high)
     stepped = [a for a in range(x.shape.ndim) if strides[a] > 1]
     if stepped:
         x = node.add("step", x, axes=stepped, steps=[strides[a] for a in stepped])

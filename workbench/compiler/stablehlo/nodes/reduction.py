@@ -13,8 +13,8 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.stablehlo.context import Context
 from workbench.compiler.stablehlo.nodes.movement import padded
-from workbench.compiler.stablehlo.registry import stablehlo_op
 from workbench.compiler.stablehlo.regions import extreme_index, functions
+from workbench.compiler.stablehlo.registry import stablehlo_op
 
 Values: TypeAlias = "list[Instruction]"
 Combine: TypeAlias = "Callable[[Values, Values], Values]"
@@ -25,7 +25,14 @@ REDUCTIONS = {"add": "reduce_sum", "mul": "reduce_prod", "max": "reduce_max", "m
 LOGICAL = {"add": "any", "or": "any", "max": "any", "mul": "all", "and": "all", "min": "all"}
 """Reductions of bools."""
 
-JOINS = {"add": "add", "mul": "mul", "max": "max", "min": "min", "and": "bitwise_and", "or": "bitwise_or"}
+JOINS = {
+    "add": "add",
+    "mul": "mul",
+    "max": "max",
+    "min": "min",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+}
 
 
 def _operation(kind: str, type: DType) -> str:
@@ -70,9 +77,8 @@ def reduce(node: Context, *operands: Instruction) -> list[Instruction]:
     if all(_operation(k, v.shape.type) for k, v in zip(kinds, values, strict=True)):
         cases = zip(values, initial, kinds, strict=True)
         return [_reduced(node, x, first, kind, axes) for x, first, kind in cases]
-    if count == 2 and len(axes) == 1 and _counts(node, axes[0]):
-        if kind := extreme_index(node, block):
-            return _extreme(node, values[0], kind, axes[0])
+    if count == 2 and len(axes) == 1 and (kind := extreme_index(block)) and _counts(node, axes[0]):
+        return _extreme(node, values[0], kind, axes[0])
     return _folded(node, values, initial, axes)
 
 
@@ -143,7 +149,9 @@ def _halved(node: Context, values: Values, axis: int) -> Values:
         joined = combine(*pairs)
         if even < count:
             last = [node.cut(v, axis, even, count) for v in values]
-            joined = [node.add("concat", j, r, axis=axis) for j, r in zip(joined, last, strict=True)]
+            joined = [
+                node.add("concat", j, r, axis=axis) for j, r in zip(joined, last, strict=True)
+            ]
         values = joined
     return values
 
@@ -186,9 +194,7 @@ def reduce_window(node: Context, *operands: Instruction) -> list[Instruction]:
         if found is not None:
             return [found]
     gaps = [s - 1 for s in at.spread]
-    wide = [
-        padded(node, v, i, at.low, at.high, gaps) for v, i in zip(values, initial, strict=True)
-    ]
+    wide = [padded(node, v, i, at.low, at.high, gaps) for v, i in zip(values, initial, strict=True)]
     for axis in at.axes:
         wide = _slid(node, at, wide, axis)
     first = [node.fit(i, wide[0].shape.lens) for i in initial]
@@ -283,7 +289,9 @@ def select_and_scatter(
     """
     at = _Window(node, x.shape.ndim)
     choice = list(node.op.regions[0].blocks[0].operations)
-    is_max = len(choice) == 2 and "GE" in str(choice[0].operation.attributes["comparison_direction"])
+    is_max = len(choice) == 2 and "GE" in str(
+        choice[0].operation.attributes["comparison_direction"]
+    )
     added = functions(node.op.regions[1].blocks[0], 1) == ["add"]
     if not (is_max and added and at.is_pool and _is_identity(node, initial, "add")):
         raise node.fail("expected sums at the first largest element of each window, from 0 on")

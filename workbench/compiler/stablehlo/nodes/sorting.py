@@ -5,8 +5,8 @@ from __future__ import annotations
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.stablehlo.context import Context
-from workbench.compiler.stablehlo.registry import stablehlo_op
 from workbench.compiler.stablehlo.regions import sort_keys
+from workbench.compiler.stablehlo.registry import stablehlo_op
 
 
 @stablehlo_op("sort")

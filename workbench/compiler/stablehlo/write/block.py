@@ -118,7 +118,9 @@ class Block:
         name = self.shared.called[key]
         return self._calls(name, operands, self.shared.results[name])
 
-    def _calls(self, name: str, operands: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
+    def _calls(
+        self, name: str, operands: Sequence[Tensor], results: Sequence[Tensor]
+    ) -> list[Tensor]:
         outputs = [(r.type, r.lens) for r in results]
         return list(self.lines.several("func.call", operands, outputs, f"callee = @{name}"))
 
@@ -138,7 +140,9 @@ class Block:
         self.shared.results[name] = results
         heads = [f"{a.name}: {a.text}" for a in arguments]
         types = [r.text for r in results]
-        self.shared.functions[name] = function_text(f"private @{name}", heads, types, block, results)
+        self.shared.functions[name] = function_text(
+            f"private @{name}", heads, types, block, results
+        )
         return name
 
 

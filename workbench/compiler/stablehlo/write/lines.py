@@ -67,7 +67,9 @@ def elements_text(array: Array, type: DType) -> str:
         words = [_element(v, type) for v in flat]
         return f"dense<{_nested(words, array.shape)}>"
     raw = np.ascontiguousarray(array)
-    return f'dense<"0x{raw.astype(raw.dtype.newbyteorder("<"), copy=False).tobytes().hex().upper()}">'
+    return (
+        f'dense<"0x{raw.astype(raw.dtype.newbyteorder("<"), copy=False).tobytes().hex().upper()}">'
+    )
 
 
 def _is_uniform(flat: Array) -> bool:
@@ -139,7 +141,7 @@ class Lines:
         self, op: str, *inputs: Tensor, type: DType | None = None, lens: Lens | None = None,
         attributes: str = "", regions: Sequence[str] = (),
     ) -> Tensor:  # fmt: skip
-        """Add an operation of ``stablehlo``, or of the dialect named; by default, results are like the first operand."""
+        """Add an operation of ``stablehlo`` or of the dialect named; its result is like the first operand."""
         name = op if "." in op else f"stablehlo.{op}"
         out = (
             type if type is not None else inputs[0].type,
@@ -205,7 +207,9 @@ class Lines:
         lens = [-(-(e - s) // k) for s, e, k in zip(starts, ends, by, strict=True)]
         if tuple(lens) == value.lens:
             return value
-        attributes = f"start_indices = {ints(starts)}, limit_indices = {ints(ends)}, strides = {ints(by)}"
+        attributes = (
+            f"start_indices = {ints(starts)}, limit_indices = {ints(ends)}, strides = {ints(by)}"
+        )
         return self.add("slice", value, lens=lens, attributes=attributes)
 
     def pad(self, value: Tensor, low: Lens, high: Lens, number: float) -> Tensor:
@@ -222,7 +226,9 @@ class Lines:
 
     def iota(self, type: DType, lens: Lens, axis: int) -> Tensor:
         """Whole numbers counted along an axis."""
-        return self.several("stablehlo.iota", [], [(type, lens)], f"iota_dimension = {axis} : i64")[0]
+        return self.several("stablehlo.iota", [], [(type, lens)], f"iota_dimension = {axis} : i64")[
+            0
+        ]
 
     def concat(self, values: Sequence[Tensor], axis: int) -> Tensor:
         """Values one after the other."""
@@ -231,7 +237,9 @@ class Lines:
         attribute = f"dimension = {axis} : i64"
         return self.add("concatenate", *values, lens=lens, attributes=attribute)
 
-    def body(self, types: Sequence[tuple[DType, Lens]], fill: Callable[..., Sequence[Tensor]]) -> str:
+    def body(
+        self, types: Sequence[tuple[DType, Lens]], fill: Callable[..., Sequence[Tensor]]
+    ) -> str:
         """The text of a region: ``fill`` gets its lines and arguments, and gives what it returns."""
         inner = self.region()
         given = [Tensor(self.name(), t, tuple(s)) for t, s in types]
@@ -250,7 +258,9 @@ class Lines:
 
         return self.body([(type, ()), (type, ())], fill)
 
-    def reduce(self, value: Tensor, op: str, initial: float, axes: Lens, keep: bool = True) -> Tensor:
+    def reduce(
+        self, value: Tensor, op: str, initial: float, axes: Lens, keep: bool = True
+    ) -> Tensor:
         """Elements along axes joined by an operation; the axes stay, with length 1."""
         first = self.full(value.type, (), initial)
         lens = [n for a, n in enumerate(value.lens) if a not in set(axes)]

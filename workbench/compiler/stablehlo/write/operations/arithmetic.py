@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.stablehlo.write.call import Call
@@ -38,7 +39,7 @@ def native(call: Call) -> Tensor:
     return call.narrowed(made)
 
 
-Formula = Callable[["Work", list[Tensor]], Tensor]
+Formula: TypeAlias = "Callable[[Work, list[Tensor]], Tensor]"
 
 
 class Work:
@@ -50,7 +51,9 @@ class Work:
 
     def __call__(self, op: str, *inputs: Tensor | float) -> Tensor:
         """Add an operation on values and numbers."""
-        return self.to.add(op, *(self.number(v) if isinstance(v, int | float) else v for v in inputs))
+        return self.to.add(
+            op, *(self.number(v) if isinstance(v, int | float) else v for v in inputs)
+        )
 
     def number(self, value: float) -> Tensor:
         """A constant of the type and lens."""
@@ -92,7 +95,13 @@ def _relu(w: Work, x: list[Tensor]) -> Tensor:
 
 @formula("log2")
 def _log2(w: Work, x: list[Tensor]) -> Tensor:
-    return w("divide", w("log", x[0]), math.log(2))
+    """The quotient of logarithms; of a power of 2 that is whole, it is exact, as integers truncate it."""
+    found = w("divide", w("log", x[0]), math.log(2))
+    if w.call.x.type.is_float:
+        return found
+    near = w("round_nearest_even", found)
+    is_power = w.test("EQ", w("power", w.number(2), near), x[0])
+    return w.choose(is_power, near, found)
 
 
 @formula("sqdiff")

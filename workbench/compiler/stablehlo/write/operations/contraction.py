@@ -83,9 +83,7 @@ def convolution(call: Call) -> Tensor:
     window = window_of(op, x.lens[2:], w.lens[2:])
     pads = list(zip(window.begin, window.end, strict=True))
     ones = [1] * len(pads)
-    made = convolved(
-        call.to, x, w, call.lens, pads, window.stride, window.dilation, ones, op.group
-    )
+    made = convolved(call.to, x, w, call.lens, pads, window.stride, window.dilation, ones, op.group)
     return call.to.convert(made, call.shape.type)
 
 

@@ -22,7 +22,8 @@ def cast(to: Lines, x: Tensor, type: DType) -> Tensor:
     wide = x if x.type in {DType.FLOAT, DType.DOUBLE} else to.convert(x, DType.FLOAT)
     low, high = type.format.limits
     plain = to.select(to.compare("NE", wide, wide), to.like(wide, 0), wide)
-    above, below = to.compare("GE", plain, to.like(wide, float(high))), to.compare("LE", plain, to.like(wide, float(low)))  # fmt: skip
+    above = to.compare("GE", plain, to.like(wide, float(high)))
+    below = to.compare("LE", plain, to.like(wide, float(low)))
     both = to.add("or", above, below)
     inside = to.convert(to.select(both, to.like(wide, 0), plain), type)
     found = to.select(above, to.like(inside, high), inside)
@@ -49,11 +50,11 @@ def bit_cast(call: Call) -> Tensor:
     return call.to.add("bitcast_convert", call.x, type=call.op.target_type)
 
 
-def _work(call: Call, type: DType) -> DType:
+def _work(type: DType) -> DType:
     return DType.of(working_type(type.numpy, exact=False))
 
 
-def _sum(call: Call, work: DType, type: DType) -> DType:
+def _sum(work: DType, type: DType) -> DType:
     """The type in which integers are added: double if float is not exact for them."""
     return DType.DOUBLE if type.is_integral and type.size > 2 else work
 
@@ -61,20 +62,20 @@ def _sum(call: Call, work: DType, type: DType) -> DType:
 @writes("quantizelinear")
 def quantize(call: Call) -> Tensor:
     """x / scale, rounded, plus the zero point, saturated."""
-    to, work = call.to, _work(call, call.x.type)
+    to, work = call.to, _work(call.x.type)
     x, scale, *zero = call.inputs
     made = to.add("divide", to.convert(x, work), to.convert(scale, work))
     type = call.shape.type
     if not type.is_float:
         made = to.add("round_nearest_even", made)
-    return cast(to, _moved(to, made, zero, "add", _sum(call, work, type)), type)
+    return cast(to, _moved(to, made, zero, "add", _sum(work, type)), type)
 
 
 @writes("dequantizelinear")
 def dequantize(call: Call) -> Tensor:
     """(x - zero point) · scale."""
     x, scale, *zero = call.inputs
-    work = _sum(call, _work(call, scale.type), x.type)
+    work = _sum(_work(scale.type), x.type)
     moved = _moved(call.to, call.to.convert(x, work), zero, "subtract", work)
     return call.to.convert(call.to.add("multiply", moved, call.to.convert(scale, work)), scale.type)
 

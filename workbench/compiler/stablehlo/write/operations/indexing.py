@@ -14,18 +14,22 @@ from workbench.compiler.stablehlo.write.operations.movement import cast_index, t
 from workbench.compiler.stablehlo.write.registry import writes
 
 
+def _axis(call: Call) -> int:
+    return int(call.op.axis)
+
+
 @writes("gather")
 def gather(call: Call) -> Tensor:
     """Slices along an axis."""
     x, index = call.inputs
-    return taken(call.to, x, cast_index(call.to, index, x.lens[call.op.axis]), call.op.axis)
+    return taken(call.to, x, cast_index(call.to, index, x.lens[_axis(call)]), _axis(call))
 
 
 @writes("gather_elements")
 def gather_elements(call: Call) -> Tensor:
     """Elements at places along an axis: the other coordinates are those of the place itself."""
     x, index = call.inputs
-    axis = call.op.axis
+    axis = _axis(call)
     places = coordinates(call.to, cast_index(call.to, index, x.lens[axis]), axis)
     return _elements(call.to, x, places)
 
@@ -86,7 +90,7 @@ _JOINS = {"none": "", "add": "add", "mul": "multiply", "min": "minimum", "max": 
 def scatter(call: Call) -> Tensor:
     """Elements changed at places along an axis; places beyond it are left out, as they are here anyway."""
     x, index, updates = call.inputs
-    axis = call.op.axis
+    axis = _axis(call)
     starts = [0] * len(index.lens)
     updates = call.to.slice(updates, starts, index.lens)
     places = coordinates(call.to, cast_index(call.to, index, x.lens[axis]), axis)

@@ -59,7 +59,9 @@ def fused_concat(call: Call) -> Tensor:
 @writes("get_tuple_elem")
 def get_tuple_elem(call: Call) -> Written:
     """One of the values of a tuple."""
-    return call.values[0][call.op.index]
+    parts, index = call.values[0], int(call.op.index)
+    assert not isinstance(parts, Tensor)  # as the shape rule has seen
+    return parts[index]
 
 
 @writes("write")
@@ -127,12 +129,12 @@ class _Loop:
         results = _plain(self.call, self._run(block, number, state[:count]))
         scans = [
             self._placed(inner, k, number, slot, row)
-            for k, (slot, row) in enumerate(
-                zip(state[count:], results[count + 1 :], strict=True)
-            )
+            for k, (slot, row) in enumerate(zip(state[count:], results[count + 1 :], strict=True))
         ]
         more = inner.add("add", number, inner.like(number, 1))
-        kept = [inner.reshape(r, s.lens) for r, s in zip(results[1 : count + 1], state, strict=False)]
+        kept = [
+            inner.reshape(r, s.lens) for r, s in zip(results[1 : count + 1], state, strict=False)
+        ]
         return [more, _single(inner, results[0], DType.BOOL), *kept, *scans]
 
     def _run(self, block: Block, number: Tensor, carried: Sequence[Tensor]) -> list[Written]:
@@ -144,7 +146,9 @@ class _Loop:
         block.values.update(zip(rest, carried, strict=True))
         return block.run(self.module)
 
-    def _placed(self, inner: Lines, index: int, number: Tensor, slot: Tensor, row: Tensor) -> Tensor:
+    def _placed(
+        self, inner: Lines, index: int, number: Tensor, slot: Tensor, row: Tensor
+    ) -> Tensor:
         directions = self.call.op.scan_output_directions
         at = number
         if index < len(directions) and directions[index]:

@@ -39,7 +39,9 @@ def as_shape(call: Call) -> Tensor:
         ModelError: They do not.
     """
     if not (call.shape.standard and call.operands[0].shape.standard):
-        raise call.refuse("it reads memory in another order, and tensors of StableHLO have no layout")
+        raise call.refuse(
+            "it reads memory in another order, and tensors of StableHLO have no layout"
+        )
     return call.to.reshape(call.x, call.lens)
 
 
@@ -88,7 +90,8 @@ def slice_(call: Call) -> Tensor:
         raise call.refuse("its bounds are known only at run time")
     lens = call.x.lens
     starts, ends = [0] * len(lens), list(lens)
-    for axis, start, end in zip(call.op.axes, call.op.starts, call.op.ends, strict=True):
+    axes: list[int] = list(call.op.axes)
+    for axis, start, end in zip(axes, call.op.starts, call.op.ends, strict=True):
         bounds = slice(start, end).indices(lens[axis])
         starts[axis], ends[axis] = bounds[0], max(bounds[0], bounds[1])
     return call.to.slice(call.x, starts, ends)
@@ -159,11 +162,12 @@ def _listed(values: Sequence[int]) -> str:
 def scan_slice(call: Call) -> Tensor:
     """One slice at a place that is data."""
     x, at = call.inputs
-    length = x.lens[call.op.axis]
+    axis = int(call.op.axis)
+    length = x.lens[axis]
     index = call.to.convert(call.to.reshape(at, (1,)), DType.INT64)
     if call.op.direction:
         index = call.to.add("subtract", call.to.like(index, length - 1), index)
-    return taken(call.to, x, index, call.op.axis)
+    return taken(call.to, x, index, axis)
 
 
 @writes("dimensions_of")

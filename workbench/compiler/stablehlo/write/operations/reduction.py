@@ -10,9 +10,8 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ops.accumulate import lowest, sum_type, widened
-from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.stablehlo.write.call import Call
-from workbench.compiler.stablehlo.write.lines import Lines, Tensor, ints
+from workbench.compiler.stablehlo.write.lines import Lines, Tensor
 from workbench.compiler.stablehlo.write.operations.conversion import cast
 from workbench.compiler.stablehlo.write.registry import Written, writes
 
@@ -41,27 +40,28 @@ def total(call: Call) -> Tensor:
 def extreme(call: Call) -> Tensor:
     """The largest or the smallest element."""
     axes, own = _axes(call), call.x.type
-    wide = _widened(call.to, call.x)
+    wide = comparable(call.to, call.x)
     return call.to.convert(_extreme(call.to, wide, call.op.name == "reduce_max", axes), own)
 
 
-def _widened(to: Lines, x: Tensor) -> Tensor:
-    """A value in a type that has comparisons and infinities."""
-    return to.convert(x, DType.of(widened(np.zeros(0, x.type.numpy)).dtype))
+def comparable(to: Lines, x: Tensor) -> Tensor:
+    """A value in a type that has comparisons and a least element."""
+    wide = DType.of(widened(np.zeros(0, x.type.numpy)).dtype)
+    return to.convert(x, DType.UINT8 if wide is DType.BOOL else wide)
 
 
 def _extreme(to: Lines, x: Tensor, is_max: bool, axes: Sequence[int]) -> Tensor:
-    return to.reduce(x, "maximum" if is_max else "minimum", _bound(x.type, is_max), axes)
+    return to.reduce(x, "maximum" if is_max else "minimum", bound(x.type, is_max), axes)
 
 
-def _bound(type: DType, is_max: bool) -> Any:
+def bound(type: DType, is_max: bool) -> Any:
     """The least element for a maximum, the greatest for a minimum."""
     least = lowest(type.numpy)
     if is_max:
         return least
     if type.is_float:
         return math.inf
-    return True if type is DType.BOOL else np.iinfo(type.numpy).max
+    return np.iinfo(type.numpy).max
 
 
 @writes("reduce_all", "reduce_any")
@@ -76,9 +76,11 @@ def logical(call: Call) -> Tensor:
 @writes("argmax", "argmin")
 def index(call: Call) -> Tensor:
     """The first or last place of an extreme: the least or greatest place where the element equals it."""
-    to, axis = call.to, call.op.axis
-    x = to.convert(_widened(to, call.x), DType.UINT8) if call.x.type is DType.BOOL else _widened(to, call.x)  # fmt: skip
-    best = to.broadcast(_extreme(to, x, call.op.name == "argmax", [axis]), x.lens, range(len(x.lens)))
+    to, axis = call.to, int(call.op.axis)
+    x = comparable(to, call.x)
+    best = to.broadcast(
+        _extreme(to, x, call.op.name == "argmax", [axis]), x.lens, range(len(x.lens))
+    )
     here = to.compare("EQ", x, best)
     if x.type.is_float:  # an extreme that is NaN is at the first NaN
         here = to.add("or", here, to.compare("NE", x, x))
@@ -115,8 +117,8 @@ def topk(call: Call) -> Written:
     """
     if len(call.values) > 1:
         raise call.refuse("its indices are an operand, and decide among equal elements")
-    to, axis = call.to, call.op.axis
-    x = to.convert(call.x, DType.UINT8) if call.x.type is DType.BOOL else _widened(to, call.x)
+    to, axis = call.to, int(call.op.axis)
+    x = comparable(to, call.x)
     places = to.iota(DType.INT64, x.lens, axis)
     values, order = to.several(
         "stablehlo.sort", [x, places], [(x.type, x.lens), (DType.INT64, x.lens)],
@@ -130,7 +132,12 @@ def topk(call: Call) -> Written:
 
 def _before(to: Lines, type: DType, largest: bool) -> str:
     """The region that says whether an element comes before another: NaN counts as the largest."""
-    pair: list[tuple[DType, Sequence[int]]] = [(type, ()), (type, ()), (DType.INT64, ()), (DType.INT64, ())]
+    pair: list[tuple[DType, Sequence[int]]] = [
+        (type, ()),
+        (type, ()),
+        (DType.INT64, ()),
+        (DType.INT64, ()),
+    ]
     direction = "GT" if largest else "LT"
 
     def fill(inner: Lines, a: Tensor, b: Tensor, *_: Tensor) -> Sequence[Tensor]:
@@ -146,96 +153,3 @@ def _before(to: Lines, type: DType, largest: bool) -> str:
         return [inner.add("compare", *keys, type=DType.BOOL, attributes=attribute)]
 
     return to.body(pair, fill)
-
-
-# Windows
-
-
-def windowed(
-    to: Lines, x: Tensor, op: str, initial: Any, size: Sequence[int], pads: Sequence[tuple[int, int]],
-    lens: Sequence[int], stride: Sequence[int] | None = None, dilation: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """Elements in windows joined by an operation."""
-    ones = [1] * len(size)
-    pairs = ", ".join(f"[{low}, {high}]" for low, high in pads)
-    attributes = (
-        f"window_dimensions = {ints(size)}, window_strides = {ints(stride or ones)}, "
-        f"base_dilations = {ints(ones)}, window_dilations = {ints(dilation or ones)}, "
-        f"padding = dense<[{pairs}]> : tensor<{len(size)}x2xi64>"
-    )
-    first = to.full(x.type, (), initial)
-    regions = [to.reducer(op, x.type)]
-    return to.add("reduce_window", x, first, lens=lens, attributes=attributes, regions=regions)
-
-
-@writes("prefix_scan_sum", "prefix_scan_prod")
-def scan(call: Call) -> Tensor:
-    """Running sums and products: windows over all elements before each, or behind it."""
-    to, own, axis = call.to, call.x.type, call.op.axis
-    x = to.convert(call.x, DType.of(sum_type(own.numpy)))
-    is_sum, count, rank = call.op.name == "prefix_scan_sum", x.lens[axis], len(x.lens)
-    if not count:
-        return call.x
-    if call.op.exclusive:
-        ends = [[0] * rank, [0] * rank]
-        ends[call.op.reverse][axis], ends[not call.op.reverse][axis] = 1, -1
-        x = to.pad(x, *ends, 0 if is_sum else 1)
-    size, pads = [1] * rank, [(0, 0)] * rank
-    size[axis] = count
-    pads[axis] = (0, count - 1) if call.op.reverse else (count - 1, 0)
-    op = "add" if is_sum else "multiply"
-    return to.convert(windowed(to, x, op, 0 if is_sum else 1, size, pads, x.lens), own)
-
-
-@writes("pooling")
-def pooling(call: Call) -> Tensor:
-    """The largest elements, the means or the norms of windows."""
-    to, own, op = call.to, call.x.type, call.op
-    window = op._window(call.x.lens[2:])  # pyright: ignore[reportPrivateUsage]
-    need = [(o - 1) * s + k for o, s, k in zip(window.output, window.stride, window.span, strict=True)]
-    ends = [n - i - b for n, i, b in zip(need, window.input, window.begin, strict=True)]
-    shape: dict[str, Any] = {
-        "size": [1, 1, *window.size], "stride": [1, 1, *window.stride],
-        "dilation": [1, 1, *window.dilation],
-        "pads": [(0, 0), (0, 0), *((b, max(e, 0)) for b, e in zip(window.begin, ends, strict=True))],
-        "lens": (*call.x.lens[:2], *window.output),
-    }  # fmt: skip
-    if op.mode == PoolingMode.MAX:
-        x = _widened(to, call.x)
-        return to.convert(windowed(to, x, "maximum", _bound(x.type, is_max=True), **shape), own)
-    x = to.convert(call.x, DType.DOUBLE if not own.is_float else DType.of(sum_type(own.numpy)))
-    if op.mode == PoolingMode.AVERAGE:
-        counts = np.asarray(op._counts(window), x.type.numpy)  # pyright: ignore[reportPrivateUsage]
-        sums = windowed(to, x, "add", 0, **shape)
-        divisors = to.broadcast(to.constant(counts), sums.lens)
-        return cast(to, to.add("divide", sums, divisors), own)
-    return _norm(call, x, shape)
-
-
-def _norm(call: Call, x: Tensor, shape: dict[str, Any]) -> Tensor:
-    """The norm of each window.
-
-    Raises:
-        ModelError: Its order is 0, or the elements are integers, whose norms round in their own way.
-    """
-    to, order = call.to, call.op.lp_order
-    if order < 1 or not call.x.type.is_float:
-        raise call.refuse(f"a norm of order {order} of {call.x.type.type_name}")
-    powers = to.add("power", to.add("abs", x), to.like(x, order))
-    sums = windowed(to, powers, "add", 0, **shape)
-    return cast(to, to.add("power", sums, to.like(sums, 1 / order)), call.x.type)
-
-
-@writes("lrn")
-def lrn(call: Call) -> Tensor:
-    """Elements divided by a power of the sum of squares of their neighbours among the channels."""
-    to, op, own = call.to, call.op, call.x.type
-    x = _widened(to, call.x)
-    rank, size = len(x.lens), [1] * len(x.lens)
-    size[1] = op.size
-    pads = [(0, 0)] * rank
-    pads[1] = (op.size - 1) // 2, op.size // 2
-    sums = windowed(to, to.add("multiply", x, x), "add", 0, size, pads, x.lens)
-    scale = to.add("multiply", sums, to.like(x, op.alpha / op.size))
-    scale = to.add("add", scale, to.like(x, op.bias))
-    return to.convert(to.add("multiply", x, to.add("power", scale, to.like(x, -op.beta))), own)
