@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from workbench.compiler.stablehlo.write import to_stablehlo as to_stablehlo
     from workbench.compiler.text.parsing import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
+    from workbench.compiler.tflite import parse_tflite as parse_tflite
     from workbench.compiler.torch import from_torch as from_torch
     from workbench.compiler.training.optimizers import SGD as SGD
     from workbench.compiler.training.optimizers import Adam as Adam
@@ -129,6 +130,7 @@ _HOME = {
     "parse_onnx": "compiler.onnx",
     "parse_stablehlo": "compiler.stablehlo",
     "parse_tf": "compiler.tf",
+    "parse_tflite": "compiler.tflite",
     "passes": "front",
     "pipelines": "front",
     "quantize": "numerics.precision.quantize",

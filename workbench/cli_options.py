@@ -7,12 +7,12 @@ import typer
 
 Model = Annotated[
     Path,
-    typer.Argument(help="An ONNX file, or StableHLO (.mlir).", show_default=False),
+    typer.Argument(help="An ONNX file, StableHLO (.mlir) or .tflite.", show_default=False),
 ]
 AnyModel = Annotated[
     Path,
     typer.Argument(
-        help="A model's file: ONNX, TensorFlow (.pb or a SavedModel), StableHLO, or saved by the workbench.",
+        help="A model's file: ONNX, TensorFlow (.pb, a SavedModel, .tflite), StableHLO, or saved by us.",
         show_default=False,
     ),
 ]

@@ -24,6 +24,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler/files": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
     "compiler/stablehlo": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
+    "compiler/tflite": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "compiler/torch": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
     "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack", "platformdirs"}),
@@ -49,7 +50,7 @@ ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 COMPILER = (
     "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
     "record", "macros", "expressions", "passes", "training", "laws", "report", "files", "onnx", "tf",
-    "torch", "stablehlo", "builds", "lint",
+    "tflite", "torch", "stablehlo", "builds", "lint",
 )  # fmt: skip
 ORDERED = {
     "compiler": COMPILER,

@@ -136,6 +136,25 @@ def test_what_is_damaged_or_unknown_is_refused(source, message: str):
         wb.parse_stablehlo(source)
 
 
+def test_damaged_bytecode_ends_no_process_but_its_own():
+    """MLIR's reader crashes on some of these; here each is an error, or a program."""
+    import jax
+    import jax.export
+
+    whole = jax.export.export(jax.jit(scaled))(np.ones((1, 2), np.float32)).mlir_module_serialized
+    random = np.random.default_rng(3)
+    for _ in range(12):
+        data = bytearray(whole)
+        for place in random.integers(40, len(data), 4):
+            data[place] = random.integers(256)
+        try:
+            wb.parse_stablehlo(bytes(data))
+        except ModelError as error:
+            assert "the module: " in str(error)  # noqa: PT017
+    with pytest.raises(ModelError, match="damaged bytecode"):
+        wb.parse_stablehlo(bytes(whole[:60]))
+
+
 def test_calls_that_double_are_bounded(monkeypatch):
     from workbench.compiler.stablehlo import importer
 

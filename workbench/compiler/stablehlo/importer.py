@@ -193,6 +193,10 @@ class ModuleImporter:
                 )
         return found
 
+    def origins(self, value: Instruction) -> tuple[str, ...]:
+        """Nothing: no input can be fixed at import, but by a function that closes over it."""
+        return ()
+
     # Calls and regions
 
     def called(

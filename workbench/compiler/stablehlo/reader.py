@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from workbench.compiler.errors import ModelError
-from workbench.compiler.stablehlo.installed import dialect, installed, mlir
+from workbench.compiler.stablehlo import bytecode
+from workbench.compiler.stablehlo.bytecode import module_of
+from workbench.compiler.stablehlo.installed import mlir
 
 MAX_BYTES = 1 << 31
 """The largest file that is read."""
 
 MAX_DEPTH = 1_000
 """The deepest nesting of a text: MLIR's parser calls itself, and its stack is not checked."""
+
+MAX_SECONDS = 300
+"""The time that the reader of bytecode may take."""
 
 MAGIC = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
@@ -35,7 +42,7 @@ def parsed(source: Any) -> tuple[Any, str]:
     if hasattr(source, "compiler_ir"):
         return source.compiler_ir("stablehlo"), ""
     if hasattr(source, "mlir_module_serialized"):
-        return of_bytes(bytes(source.mlir_module_serialized), "the exported function"), ""
+        return _of_exported(bytes(source.mlir_module_serialized)), ""
     if hasattr(source, "operation") and hasattr(source, "body"):
         return source, ""
     if isinstance(source, bytes | bytearray):
@@ -62,20 +69,17 @@ def _read(path: Path) -> bytes:
 
 
 def of_bytes(data: bytes, what: str) -> Any:
-    """The ``ir.Module`` of text or of bytecode.
+    """The ``ir.Module`` of text or of bytecode, which another process reads.
 
     Raises:
         ModelError: jaxlib is missing, or the data is damaged or nested too deep.
     """
     ir, context = mlir(), new_context()
-    is_bytecode = data.startswith(MAGIC)
-    if not is_bytecode:
-        expect_shallow(data, what)
+    text = _printed(data, what) if data.startswith(MAGIC) else data
+    expect_shallow(text, what)
     try:
-        if is_bytecode and b"StableHLO_" in data[:64]:
-            return dialect().deserialize_portable_artifact(context, data)
         with context:
-            return ir.Module.parse(data if is_bytecode else data.decode())
+            return ir.Module.parse(text.decode())
     except UnicodeDecodeError as error:
         raise ModelError(
             f"{what}: neither MLIR's bytecode nor text in UTF-8; of what Exported.serialize() "
@@ -83,6 +87,35 @@ def of_bytes(data: bytes, what: str) -> Any:
         ) from error
     except (ir.MLIRError, ValueError) as error:
         raise ModelError(f"{what}: {_shown(error)}") from error
+
+
+def _of_exported(data: bytes) -> Any:
+    """The ``ir.Module`` of bytecode that JAX made in this process."""
+    try:
+        return module_of(data, new_context())
+    except (mlir().MLIRError, ValueError) as error:
+        raise ModelError(f"the exported function: {_shown(error)}") from error
+
+
+def _printed(data: bytes, what: str) -> bytes:
+    """The text of bytecode, which a process of its own prints, as damage may end it.
+
+    Raises:
+        ModelError: It ended with an error, or took too long.
+    """
+    command = [sys.executable, "-P", bytecode.__file__]
+    try:
+        done = subprocess.run(
+            command, input=data, capture_output=True, timeout=MAX_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(f"{what}: MLIR did not read it within {MAX_SECONDS} seconds") from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        wrong = [line for line in said if "error:" in line] or said[-1:]
+        reason = wrong[0][:300] if wrong else f"its reader ended with {done.returncode}"
+        raise ModelError(f"{what}: damaged bytecode: {reason}")
+    return done.stdout
 
 
 def _shown(error: Exception) -> str:
@@ -110,12 +143,5 @@ def new_context() -> Any:
     Raises:
         ModelError: jaxlib is not installed.
     """
-    ir = mlir()
-    registry = ir.DialectRegistry()
-    installed("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
-    context = ir.Context()
-    context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
-    for name in ("stablehlo", "chlo"):
-        installed(f"jaxlib.mlir.dialects.{name}").register_dialect(context)
-    return context
+    mlir()
+    return bytecode.new_context()

@@ -29,7 +29,9 @@ class Context(NodeContext):
     def __init__(self, importer: Importer, operator: Operator, source: str) -> None:
         """Called by the importer, once per operator."""
         proto = onnx.NodeProto(op_type=operator.name, name=source)
-        super().__init__(cast("Any", importer), proto, cast("Any", None), importer.module, _OPSET, "")
+        super().__init__(
+            cast("Any", importer), proto, cast("Any", None), importer.module, _OPSET, ""
+        )
         self.operator = operator
         self.model = importer.model
 
@@ -55,14 +57,14 @@ class Context(NodeContext):
         found = guarded(f"the options of {self.operator.name}", read)
         return _Options(found)
 
-    def tensor(self, index: int) -> Tensor:
+    def result(self, index: int) -> Tensor:
         """A tensor that the operator gives."""
         return self.model.tensors[self.operator.outputs[index]]
 
     @property
     def out_lens(self) -> tuple[int, ...]:
         """The lens of the first output."""
-        return self.tensor(0).shape.lens
+        return self.result(0).shape.lens
 
     def emitted(self, name: str, *inputs: Instruction, **attributes: Any) -> list[Instruction]:
         """The values of one of ONNX's operators, by the handler that imports it."""
@@ -74,7 +76,7 @@ class Context(NodeContext):
         found = handler(node, list(inputs))
         return [found] if isinstance(found, Instruction) else list(found)
 
-    def number(self, like: Instruction, value: float) -> Instruction:
+    def typed(self, like: Instruction, value: float) -> Instruction:
         """A number in the type of a value."""
         return self.scalar(like.shape.type, value)
 
@@ -90,7 +92,7 @@ class Context(NodeContext):
             return self.add("relu", x)
         if code in {2, 3}:
             low, high = (-1.0, 1.0) if code == 2 else (0.0, 6.0)
-            return self.common("clip", x, self.number(x, low), self.number(x, high))
+            return self.common("clip", x, self.typed(x, low), self.typed(x, high))
         if code == 4:
             return self.add("tanh", x)
         raise self.fail(f"the fused activation of number {code}; expected none, a relu or tanh")

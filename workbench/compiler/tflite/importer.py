@@ -88,6 +88,19 @@ class Importer:
             )
         return self.values[number]
 
+    def origins(self, value: Instruction) -> tuple[str, ...]:
+        """The parameters that a value depends on, by name."""
+        found: dict[str, None] = {}
+        stack, seen = [value], set[Instruction]()
+        while stack:
+            current = stack.pop()
+            if current not in seen:
+                seen.add(current)
+                stack += current.inputs
+                if current.parameter is not None:
+                    found[current.parameter] = None
+        return tuple(found)
+
     # Operators
 
     def _import(self, operator: Operator) -> None:
@@ -120,6 +133,8 @@ class Importer:
             shapes = "; ".join(str(i.shape) for i in inputs if i is not None) or "none"
             raise node.fail(f"{error} (inputs: {shapes})") from error
         values: Sequence[Any] = [found] if isinstance(found, Instruction) else list(found)
+        if len(values) != len(operator.outputs):
+            raise node.fail(f"{len(values)} results; expected {len(operator.outputs)}")
         return self._checked(node, [self._given(node, k, v) for k, v in enumerate(values)])
 
     def _operand(self, node: Context, number: int, plain: bool) -> Instruction:
@@ -127,7 +142,7 @@ class Importer:
         return value if plain or quantization is None else dequantized(node, value, quantization)
 
     def _given(self, node: Context, index: int, value: Instruction) -> Instruction:
-        tensor = node.tensor(index)
+        tensor = node.result(index)
         if tensor.quantization is None or not value.shape.type.is_float:
             return value
         return quantized(node, value, tensor)
@@ -139,8 +154,6 @@ class Importer:
             ModelError: They differ.
         """
         wanted = [self.model.tensors[k].shape for k in node.operator.outputs]
-        if len(values) != len(wanted):
-            raise node.fail(f"{len(values)} results; expected {len(wanted)}")
         for value, shape in zip(values, wanted, strict=True):
             if (value.shape.type, value.shape.lens) != (shape.type, shape.lens):
                 raise node.fail(f"the import made {value.shape}; expected {shape}")

@@ -1,4 +1,4 @@
-"""The tables of a .tflite file, read with the classes of the package ``tflite``; sizes and numbers are checked."""
+"""The tables of a .tflite file, read with the classes of the package ``tflite``; numbers are checked."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of a model: its name, the numbers of its tensors (-1 where one is left out), its options."""
+    """An operator of a model: its name, the numbers of its tensors (-1 for one left out), its options."""
 
     name: str
     number: int
@@ -162,7 +162,9 @@ class Model:
         size = TYPES[code].size
         good = len(lens) <= MAX_RANK and min(lens, default=0) >= 0
         if not good or prod(lens) * size > MAX_TENSOR_BYTES:
-            raise ModelError(f"tensor {name[:80]!r}: lens {lens[:8]}; expected fewer or smaller ones")
+            raise ModelError(
+                f"tensor {name[:80]!r}: lens {lens[:8]}; expected fewer or smaller ones"
+            )
         if table.Sparsity() is not None:
             raise ModelError(f"tensor {name[:80]!r} is sparse; expected a dense one")
         shape = Shape(TYPES[code], lens)
@@ -197,7 +199,8 @@ class Model:
         single = scale.size == 1
         if zero.size != scale.size or not (single or self._fits(shape, axis, scale.size)):
             raise ModelError(
-                f"tensor {name[:80]!r}: {scale.size} scales and {zero.size} zero points along axis {axis} of {shape}"
+                f"tensor {name[:80]!r}: {scale.size} scales and {zero.size} zero points along "
+                f"axis {axis} of {shape}"
             )
         return Quantization(scale, zero, axis)
 

@@ -46,7 +46,9 @@ def _binary(op: str) -> Callable[..., Instruction]:
 
 def _activated(op: str, options: str) -> Callable[..., Instruction]:
     def handler(node: Context, a: Instruction, b: Instruction) -> Instruction:
-        return node.activated(node.common(op, a, b), node.options(options).FusedActivationFunction())
+        return node.activated(
+            node.common(op, a, b), node.options(options).FusedActivationFunction()
+        )
 
     return handler
 
@@ -82,7 +84,7 @@ def bounded(node: Context, x: Instruction) -> Instruction:
     low, high = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}[
         node.operator.name
     ]
-    return node.common("clip", x, node.number(x, low), node.number(x, high))
+    return node.common("clip", x, node.typed(x, low), node.typed(x, high))
 
 
 @tflite_op("LEAKY_RELU")
@@ -128,7 +130,7 @@ def select(node: Context, condition: Instruction, a: Instruction, b: Instruction
 @tflite_op("CAST")
 def cast(node: Context, x: Instruction) -> Instruction:
     """The value in another type."""
-    return node.convert(x, node.tensor(0).shape.type)
+    return node.convert(x, node.result(0).shape.type)
 
 
 @tflite_op("ADD_N")
@@ -142,7 +144,7 @@ def add_n(node: Context, first: Instruction, *more: Instruction) -> Instruction:
 @tflite_op("ZEROS_LIKE")
 def zeros_like(node: Context, x: Instruction) -> Instruction:
     """Zeros of the same lens."""
-    return node.filled(node.tensor(0).shape.type, x.shape.lens, 0)
+    return node.filled(node.result(0).shape.type, x.shape.lens, 0)
 
 
 @tflite_op("SOFTMAX", "LOG_SOFTMAX")
@@ -152,7 +154,7 @@ def softmax(node: Context, x: Instruction) -> Instruction:
     if node.operator.name == "LOG_SOFTMAX":
         return node.add("logsoftmax", x, axis=last)
     beta = float(node.options("SoftmaxOptions").Beta())
-    scaled = x if beta == 1 else node.common("mul", x, node.number(x, beta))
+    scaled = x if beta == 1 else node.common("mul", x, node.typed(x, beta))
     return node.add("softmax", scaled, axis=last)
 
 
@@ -163,7 +165,7 @@ def quantize(node: Context, x: Instruction) -> Instruction:
     Raises:
         ModelError: The output has no scale.
     """
-    given, wanted = node.model.tensors[node.operator.inputs[0]], node.tensor(0)
+    given, wanted = node.model.tensors[node.operator.inputs[0]], node.result(0)
     if wanted.quantization is None:
         raise node.fail(f"tensor {wanted.name[:80]!r} has no scale")
     plain = dequantized(node, x, given.quantization) if given.quantization is not None else x

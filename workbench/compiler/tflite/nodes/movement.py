@@ -16,8 +16,8 @@ from workbench.compiler.tflite.registry import tflite_op
 @tflite_op("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 def reshape(node: Context, x: Instruction, *_: Instruction | None) -> Instruction:
     """The elements in the lens of the output, which the model says."""
-    if x.shape.elements != node.tensor(0).shape.elements:
-        raise node.fail(f"{x.shape} as {node.tensor(0).shape}; expected as many elements")
+    if x.shape.elements != node.result(0).shape.elements:
+        raise node.fail(f"{x.shape} as {node.result(0).shape}; expected as many elements")
     return node.reshape(x, *node.out_lens) if x.shape.lens != node.out_lens else x
 
 
@@ -31,8 +31,8 @@ def transpose(node: Context, x: Instruction, order: Instruction) -> Instruction:
 def concat(node: Context, *values: Instruction) -> Instruction:
     """Values one after the other."""
     options = node.options("ConcatenationOptions")
-    axis = node.axis(int(options.Axis()), values[0].shape.ndim)
-    made = node.add("concat", *values, axis=axis) if len(values) > 1 else values[0]
+    axis = node.axis(int(options.Axis()), len(node.out_lens))
+    made = node.add("concat", *values, axis=axis)
     return node.activated(made, options.FusedActivationFunction())
 
 
@@ -64,7 +64,9 @@ def split(node: Context, axis: Instruction, x: Instruction) -> list[Instruction]
 
 
 @tflite_op("SPLIT_V")
-def split_v(node: Context, x: Instruction, sizes: Instruction, axis: Instruction) -> list[Instruction]:
+def split_v(
+    node: Context, x: Instruction, sizes: Instruction, axis: Instruction
+) -> list[Instruction]:
     """Parts of given lengths, of which one may be what is left."""
     place = node.axis(node.ints_of(axis, "the axis")[0], x.shape.ndim)
     given = node.ints_of(sizes, "the lengths")
@@ -82,7 +84,9 @@ def slice_(node: Context, x: Instruction, begin: Instruction, size: Instruction)
     """A part of given lens; -1 means up to the end."""
     starts, sizes = node.ints_of(begin, "begin"), node.ints_of(size, "size")
     ends = [n if m < 0 else s + m for s, m, n in zip(starts, sizes, x.shape.lens, strict=True)]
-    return node.add("slice", x, axes=tuple(range(len(ends))), starts=tuple(starts), ends=tuple(ends))
+    return node.add(
+        "slice", x, axes=tuple(range(len(ends))), starts=tuple(starts), ends=tuple(ends)
+    )
 
 
 @tflite_op("STRIDED_SLICE")
@@ -97,7 +101,9 @@ def strided_slice(
     options = node.options("StridedSliceOptions")
     if options.EllipsisMask() or options.NewAxisMask() or options.Offset():
         raise node.fail("an ellipsis, new axes or offsets; expected bounds of each axis")
-    bounds = [node.ints_of(v, what) for v, what in ((begin, "begin"), (end, "end"), (strides, "strides"))]
+    bounds = [
+        node.ints_of(v, what) for v, what in ((begin, "begin"), (end, "end"), (strides, "strides"))
+    ]
     masks = int(options.BeginMask()), int(options.EndMask()), int(options.ShrinkAxisMask())
     gone: list[int] = []
     for axis, (start, stop, step) in enumerate(zip(*bounds, strict=True)):
@@ -133,10 +139,14 @@ def _strided(node: Context, x: Instruction, axis: int, places: range) -> Instruc
 
 
 @tflite_op("PAD", "PADV2")
-def pad(node: Context, x: Instruction, pads: Instruction, value: Instruction | None = None) -> Instruction:
+def pad(
+    node: Context, x: Instruction, pads: Instruction, value: Instruction | None = None
+) -> Instruction:
     """A number around a value."""
     sides = node.ints_of(pads, "the padding")
-    fill = 0.0 if value is None else float(node.required_constant(value, "the number").reshape(-1)[0])
+    fill = (
+        0.0 if value is None else float(node.required_constant(value, "the number").reshape(-1)[0])
+    )
     return node.add("pad", x, pads=(*sides[::2], *sides[1::2]), value=fill)
 
 
@@ -189,7 +199,7 @@ def fill(node: Context, lens: Instruction, value: Instruction) -> Instruction:
 @tflite_op("SHAPE")
 def shape(node: Context, x: Instruction) -> Instruction:
     """The lens, which are known."""
-    return node.module.add_literal(np.array(x.shape.lens, node.tensor(0).shape.type.numpy))
+    return node.module.add_literal(np.array(x.shape.lens, node.result(0).shape.type.numpy))
 
 
 @tflite_op("REVERSE_V2")
@@ -242,7 +252,7 @@ def extreme(node: Context, x: Instruction, axis: Instruction) -> Instruction:
     """The first place of an extreme."""
     place = node.axis(node.ints_of(axis, "the axis")[0], x.shape.ndim)
     found = node.add("argmax" if node.operator.name == "ARG_MAX" else "argmin", x, axis=place)
-    return node.convert(node.squeeze(found, place), node.tensor(0).shape.type)
+    return node.convert(node.squeeze(found, place), node.result(0).shape.type)
 
 
 @tflite_op("TOPK_V2")
@@ -250,7 +260,7 @@ def topk(node: Context, x: Instruction, count: Instruction) -> list[Instruction]
     """The largest elements along the last axis, and their places."""
     k = node.ints_of(count, "the number")[0]
     values, places = node.elements(node.add("topk", x, k=k, axis=x.shape.ndim - 1), 2)
-    return [values, node.convert(places, node.tensor(1).shape.type)]
+    return [values, node.convert(places, node.result(1).shape.type)]
 
 
 @tflite_op("CUMSUM")
@@ -266,5 +276,5 @@ def cumsum(node: Context, x: Instruction, axis: Instruction) -> Instruction:
 def l2_normalization(node: Context, x: Instruction) -> Instruction:
     """Elements divided by the norm along the last axis."""
     sums = node.add("reduce_sum", node.add("mul", x, x), axes=(x.shape.ndim - 1,))
-    least = node.common("max", sums, node.number(x, 1e-12))
+    least = node.common("max", sums, node.typed(x, 1e-12))
     return node.common("mul", x, node.add("rsqrt", least))

@@ -15,7 +15,9 @@ from workbench.compiler.tflite.registry import tflite_op
 SAME = 0
 
 
-def _padding(options: Any, lens: tuple[int, ...], size: tuple[int, ...], dilation: tuple[int, ...]) -> Any:
+def _padding(
+    options: Any, lens: tuple[int, ...], size: tuple[int, ...], dilation: tuple[int, ...]
+) -> Any:
     """The padding of windows: none, or as much as gives one window for each stride."""
     strides = int(options.StrideH()), int(options.StrideW())
     if options.Padding() != SAME:
@@ -75,7 +77,11 @@ def _finished(
 
 @tflite_op("TRANSPOSE_CONV")
 def transposed(
-    node: Context, lens: Instruction, w: Instruction, x: Instruction, bias: Instruction | None = None
+    node: Context,
+    lens: Instruction,
+    w: Instruction,
+    x: Instruction,
+    bias: Instruction | None = None,
 ) -> Instruction:
     """A transposed convolution to lens that are known, cropped as a convolution of that would pad."""
     options = node.options("TransposeConvOptions")
@@ -88,7 +94,9 @@ def transposed(
         "convolution_backwards", _first(node, x), kernel, padding=(0, 0), stride=stride, dilation=(1, 1)
     )  # fmt: skip
     pads = _padding(options, (wanted[0], wanted[1]), size, (1, 1))
-    behind = [n - have + b for n, have, b in zip(wanted, full.shape.lens[2:], pads[:2], strict=True)]
+    behind = [
+        n - have + b for n, have, b in zip(wanted, full.shape.lens[2:], pads[:2], strict=True)
+    ]
     crop = (0, 0, -pads[0], -pads[1], 0, 0, *behind)
     cut = node.add("pad", full, pads=crop) if any(crop) else full
     return _finished(node, cut, bias, options.FusedActivationFunction())
@@ -135,7 +143,9 @@ def batch_matmul(node: Context, a: Instruction, b: Instruction) -> Instruction:
     """A product of matrices, whose other axes are broadcast."""
     options = node.options("BatchMatMulOptions")
     sides = [
-        node.permuted(v, *range(v.shape.ndim - 2), v.shape.ndim - 1, v.shape.ndim - 2) if turned else v
+        node.permuted(v, *range(v.shape.ndim - 2), v.shape.ndim - 1, v.shape.ndim - 2)
+        if turned
+        else v
         for v, turned in ((a, options.AdjX()), (b, options.AdjY()))
     ]
     return node.emitted("MatMul", *sides)[0]
