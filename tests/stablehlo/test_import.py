@@ -47,6 +47,7 @@ def test_every_form_of_a_module_is_read(tmp_path):
     for form in forms:
         program = wb.parse_stablehlo(form)
         assert program.output_names == ("a", "b.0", "b.1")
+        assert program.name in {"scaled", "module.mlir", "module.stablehlo"}
         for found, right in zip(value(program, x), wanted, strict=True):
             np.testing.assert_allclose(found.astype(np.float32), right, rtol=1e-2)
     assert list(wb.from_jax(exported).parameters) == ["x"]

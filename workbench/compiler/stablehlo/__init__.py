@@ -60,8 +60,8 @@ def from_jax(function: Any, *example_arguments: Any, **example_keywords: Any) ->
     lowered = function
     if not hasattr(function, "compiler_ir") and not hasattr(function, "mlir_module_serialized"):
         lowered = _lowered(function, example_arguments, example_keywords)
-    program = FromJax(getattr(function, "__name__", type(function).__name__))
     module, _ = parsed(lowered)
+    program = FromJax(_name(module))
     ModuleImporter(module, program).run()
     return program
 
@@ -76,6 +76,12 @@ def _lowered(function: Any, arguments: Any, keywords: Any) -> Any:
         raise ModelError(f"jax: {type(error).__name__}: {error}") from error
 
 
+def _name(module: Any) -> str:
+    """The name of a module: that of the function which JAX made it of."""
+    attributes = module.operation.attributes
+    return attributes["sym_name"].value.removeprefix("jit_") if "sym_name" in attributes else ""
+
+
 def parse_stablehlo(source: str | bytes | Path | Any) -> Program:
     """Import a module of StableHLO.
 
@@ -88,6 +94,6 @@ def parse_stablehlo(source: str | bytes | Path | Any) -> Program:
             supported; the message names the operation and its place.
     """
     module, name = parsed(source)
-    program = Program(name)
+    program = Program(name or _name(module))
     with module.context:
         return ModuleImporter(module, program).run()

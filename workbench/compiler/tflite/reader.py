@@ -227,7 +227,7 @@ class Model:
 
 
 def guarded(what: str, read: Callable[[], T]) -> T:
-    """What a function reads.
+    """The result of a function that reads tables.
 
     Raises:
         ModelError: The tables are damaged: an offset leads outside the file.
