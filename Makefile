@@ -24,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow torch nnsmith hosts polygraphy viewers gpu bench golden nightly lock clean
+.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow torch jax nnsmith hosts polygraphy viewers gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ lab: $(VENV)/.extension ## open JupyterLab on the first notebook
 	$(BIN)/workbench lab notebooks/01-first-look.ipynb
 
 test: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## run all tests but those of full-size models
-	$(PYTEST) -n $(WORKERS) --no-loadscope-reorder -m 'not models and not gpu and not tensorflow and not torch' $(ARGS)
+	$(PYTEST) -n $(WORKERS) --no-loadscope-reorder -m 'not models and not gpu and not tensorflow and not torch and not jax' $(ARGS)
 
 lint: lint-python lint-js ## formatting, lint and types of the Python and JavaScript
 
@@ -82,10 +82,10 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 	$(BIN)/ruff check --fix .
 
 golden: $(VENV)/.dev ## rewrite the golden transcripts from what the code prints now
-	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not torch and not browser and not jupyter' --update-golden $(ARGS)
+	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not torch and not jax and not browser and not jupyter' --update-golden $(ARGS)
 
 nightly: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## property tests and random models with many more examples
-	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not torch' --hypothesis-profile=deep $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not torch and not jax' --hypothesis-profile=deep $(ARGS)
 
 newest: ## run all tests on the newest Python that is installed, in build/newest
 	$(MAKE) test VENV=build/newest \
@@ -104,6 +104,12 @@ torch: $(VENV)/.dev ## compare with PyTorch, installed apart into build/torch
 	build/torch/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock \
 	  -e '.[demo,torch]' --group test torchvision 'timm>=1,<2' expecttest
 	build/torch/bin/python -m pytest -m 'torch and not gpu' tests/torch $(ARGS)
+
+jax: $(VENV)/.dev ## compare with JAX, installed apart into build/jax
+	$(PYTHON) -m venv build/jax
+	build/jax/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock \
+	  -e '.[demo,jax]' --group test 'flax>=0.12,<0.14'
+	build/jax/bin/python -m pytest -m jax tests/stablehlo $(ARGS)
 
 nnsmith: $(VENV)/.dev ## compare models that NNSmith draws with onnxruntime; NNSmith is installed apart into build/nnsmith
 	$(PYTHON) -m venv build/nnsmith

@@ -59,8 +59,12 @@ if TYPE_CHECKING:
     from workbench.compiler.report.timing_comparison import compare_timings as compare_timings
     from workbench.compiler.rewrite import Decline as Decline
     from workbench.compiler.rewrite import rule as rule
+    from workbench.compiler.stablehlo import from_jax as from_jax
+    from workbench.compiler.stablehlo import parse_stablehlo as parse_stablehlo
+    from workbench.compiler.stablehlo.write import to_stablehlo as to_stablehlo
     from workbench.compiler.text.parsing import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
+    from workbench.compiler.tflite import parse_tflite as parse_tflite
     from workbench.compiler.torch import from_torch as from_torch
     from workbench.compiler.training.optimizers import SGD as SGD
     from workbench.compiler.training.optimizers import Adam as Adam
@@ -111,6 +115,7 @@ _HOME = {
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
     "extend": "compiler.expressions.builder",
+    "from_jax": "compiler.stablehlo",
     "from_pretrained": "compat.torch.pretrained",
     "from_torch": "compiler.torch",
     "gradient": "compiler.passes.gradients.gradient",
@@ -123,7 +128,9 @@ _HOME = {
     "operation": "compiler.ops.custom",
     "parse": "compiler.text.parsing",
     "parse_onnx": "compiler.onnx",
+    "parse_stablehlo": "compiler.stablehlo",
     "parse_tf": "compiler.tf",
+    "parse_tflite": "compiler.tflite",
     "passes": "front",
     "pipelines": "front",
     "quantize": "numerics.precision.quantize",
@@ -136,6 +143,7 @@ _HOME = {
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
     "to_onnx": "compiler.onnx.write",
+    "to_stablehlo": "compiler.stablehlo.write",
     "to_torch": "compat.torch.modules",
     "trace": "compiler.expressions.builder",
     "training_step": "compiler.training.training_step",

@@ -327,8 +327,10 @@ def _device(row: dict[str, Any]) -> str:
 
 def _program(model: Path) -> "Program":
     import workbench as wb
+    from workbench.compiler.builds.models import STABLEHLO, TFLITE, read_model
 
-    return wb.parse_onnx(model)
+    known = {*STABLEHLO, TFLITE}
+    return read_model(model) if model.suffix in known else wb.parse_onnx(model)
 
 
 def _build(

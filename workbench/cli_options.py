@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)]
+Model = Annotated[
+    Path,
+    typer.Argument(help="An ONNX file, StableHLO (.mlir) or .tflite.", show_default=False),
+]
 AnyModel = Annotated[
     Path,
     typer.Argument(
-        help="A model's file: ONNX, TensorFlow (.pb or a SavedModel), or saved by the workbench.",
+        help="A model's file: ONNX, TensorFlow (.pb, a SavedModel, .tflite), StableHLO, or saved by us.",
         show_default=False,
     ),
 ]

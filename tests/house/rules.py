@@ -22,7 +22,9 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler": ({"compiler", "knobs"}, NUMERIC),
     "compiler/onnx": ({"compiler", "knobs"}, NUMERIC | {"google", "onnx"}),
     "compiler/files": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
+    "compiler/stablehlo": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
+    "compiler/tflite": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "compiler/torch": ({"compiler", "knobs"}, NUMERIC | {"onnx"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
     "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack", "platformdirs"}),
@@ -48,7 +50,7 @@ ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 COMPILER = (
     "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
     "record", "macros", "expressions", "passes", "training", "laws", "report", "files", "onnx", "tf",
-    "torch", "builds", "lint",
+    "tflite", "torch", "stablehlo", "builds", "lint",
 )  # fmt: skip
 ORDERED = {
     "compiler": COMPILER,
@@ -303,7 +305,7 @@ def clean_notebooks(root: Path) -> Iterator[str]:
 
 
 def locked(root: Path) -> Iterator[str]:
-    """requirements.lock holds `name==version` lines and no torch; npm's locks name no registry."""
+    """requirements.lock holds `name==version` lines, no torch and no jax; npm's locks name no registry."""
     path = root / "requirements.lock"
     lines = source.text(path).splitlines() if path.exists() else []
     for number, line in enumerate(lines, 1):
@@ -311,6 +313,8 @@ def locked(root: Path) -> Iterator[str]:
             yield f"requirements.lock:{number}: {line}"
         if line.startswith("torch=="):
             yield f"requirements.lock:{number}: torch is for `make models`"
+        if line.startswith(("jax==", "jaxlib==")):
+            yield f"requirements.lock:{number}: jax is for `make jax`"
     for lock in source.files(root, ".json", under=("tests",)):
         if lock.name == "package-lock.json" and '"resolved"' in source.text(lock):
             yield f"{lock.relative_to(root)}: names the registry that packages came from"

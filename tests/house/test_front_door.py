@@ -14,7 +14,7 @@ from workbench.knobs import Knobs, knobs
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotlib", "onnx", "pandas", "tqdm"}
-HEAVY |= {"torch", "typer", "onnxruntime", "scipy", "skimage"}
+HEAVY |= {"jax", "jaxlib", "torch", "typer", "onnxruntime", "scipy", "skimage"}
 HEAVY |= {"cuda", "hip", "pyopencl", "rocm"}
 
 
@@ -33,6 +33,7 @@ def loaded_by(code: str) -> set[str]:
         ("import workbench; workbench.compile; workbench.rule; workbench.parse", set()),
         ("import workbench; workbench.devices; import workbench.gpu.devices.cuda", set()),
         ("import workbench; workbench.parse_onnx", {"onnx"}),
+        ("import workbench; workbench.from_jax; workbench.to_stablehlo", {"onnx"}),
         ("import workbench.cli", {"typer"}),
     ],
 )

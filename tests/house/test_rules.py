@@ -114,6 +114,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.locked, "requirements.lock", "numpy>=2"),
     (rules.locked, "requirements.lock", "numpy @ https://example.org/numpy.whl"),
     (rules.locked, "requirements.lock", "torch==2.13.0"),
+    (rules.locked, "requirements.lock", "jaxlib==0.10.2"),
     (rules.locked, "tests/js/package-lock.json", '{"resolved": "https://example.org/a.tgz"}'),
 ]
 

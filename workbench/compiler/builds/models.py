@@ -6,9 +6,17 @@ from pathlib import Path
 
 from workbench.compiler.ir.program import Program
 
+STABLEHLO = {".mlir", ".stablehlo"}
+"""Suffixes of files with modules of StableHLO."""
+
+TFLITE = ".tflite"
+"""The suffix of models of TensorFlow Lite."""
+
 
 def read_model(path: str | Path) -> Program:
-    """The program of a model's file: ONNX, TensorFlow (``.pb``, SavedModel), or one of the workbench's own.
+    """The program of a model's file: ONNX, TensorFlow (``.pb``, SavedModel), ``.tflite``, StableHLO, or ours.
+
+    Modules of StableHLO end in ``.mlir`` or ``.stablehlo``, whether they are text or bytecode.
 
     Raises:
         ModelError: The file cannot be read.
@@ -23,6 +31,14 @@ def read_model(path: str | Path) -> Program:
         from workbench.compiler.tf import parse_tf  # noqa: PLC0415
 
         return parse_tf(path)
+    if kind == "parse_stablehlo":
+        from workbench.compiler.stablehlo import parse_stablehlo  # noqa: PLC0415
+
+        return parse_stablehlo(path)
+    if kind == "parse_tflite":
+        from workbench.compiler.tflite import parse_tflite  # noqa: PLC0415
+
+        return parse_tflite(path)
     from workbench.compiler.files.archive import load  # noqa: PLC0415
 
     found = load(path)
@@ -38,4 +54,8 @@ def _kind(path: Path) -> str:
     """The function of the front door that reads it."""
     if path.suffix == ".onnx":
         return "parse_onnx"
+    if path.suffix == TFLITE:
+        return "parse_tflite"
+    if path.suffix in STABLEHLO:
+        return "parse_stablehlo"
     return "parse_tf" if path.suffix == ".pb" or path.is_dir() else "load"

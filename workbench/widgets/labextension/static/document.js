@@ -117,7 +117,7 @@ async function addDocuments(app, take, rendermime, files, shows) {
   const [lumino, outputs, docregistry, { LabIcon }] = await Promise.all(names.map(take));
   const Contents = panelClass(lumino, outputs), { docRegistry, commands } = app;
   const icon = new LabIcon({ name: "graph-workbench:model", svgstr: ICON });
-  docRegistry.addFileType({ name: TYPE, displayName: "Model", extensions: [".onnx", ".mxr", ".pb"], fileFormat: "base64", contentType: "file", mimeTypes: ["application/octet-stream"], icon });
+  docRegistry.addFileType({ name: TYPE, displayName: "Model", extensions: [".onnx", ".mxr", ".pb", ".mlir", ".stablehlo", ".tflite"], fileFormat: "base64", contentType: "file", mimeTypes: ["application/octet-stream"], icon });
   docRegistry.addModelFactory(modelFactory(docregistry));
   /** @type {new (options: object) => any} */
   const Base = docregistry.ABCWidgetFactory;

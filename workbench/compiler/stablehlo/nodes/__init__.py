@@ -1,0 +1,1 @@
+"""Handlers of StableHLO operations, one file per family."""

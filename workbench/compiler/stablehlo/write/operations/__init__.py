@@ -1,0 +1,1 @@
+"""Writers of operations, one file per family."""

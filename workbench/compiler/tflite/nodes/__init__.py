@@ -1,0 +1,1 @@
+"""Handlers of TensorFlow Lite's operators, one file per family."""
