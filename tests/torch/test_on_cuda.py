@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.torch, pytest.mark.gpu, pytest.mark.filterwarnings("ig
 def torch():
     import torch
 
+    from tests.torch.agreement import declare_backend
+
+    declare_backend()
     assert torch.cuda.is_available(), "these tests need torch with CUDA, and a GPU"
     torch.manual_seed(0)
     torch._dynamo.reset()
