@@ -163,7 +163,7 @@ def _parts(node: Context, x: Instruction) -> tuple[Instruction, Instruction]:
 
 
 MOVED: dict[Callable[..., Any], tuple[str, ...]] = {
-    same: ("aten.clone", "aten.alias", "aten.detach"),
+    same: ("aten.clone", "aten.alias", "aten.detach", "aten.detach_copy"),
     movement.view: ("aten.view", "aten._unsafe_view"),
     movement.permute: ("aten.permute",),
     movement.expand: ("aten.expand",),
