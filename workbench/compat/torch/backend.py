@@ -16,7 +16,7 @@ from workbench.compiler.builds.build import compile as compile_program
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.torch.decompositions import completed
-from workbench.compiler.torch.importer import GraphImporter
+from workbench.compiler.torch.importer import GraphImporter, has_complex
 from workbench.compiler.torch.installed import torch
 from workbench.compiler.torch.provenance import line_text
 
@@ -127,6 +127,8 @@ class Imported:
     """The program's output of each result; None for a result that is None."""
     seed: str | None
     """The parameter for the seed of random numbers, if there is one."""
+    complex_outputs: frozenset[int]
+    """The program's outputs that are parts of complex numbers."""
 
 
 def import_graph(module: Any, name: str = "") -> Imported:
@@ -146,7 +148,8 @@ def import_graph(module: Any, name: str = "") -> Imported:
     program.main.add_return(*importer.outputs(kept))
     order = iter(range(len(kept)))
     results = tuple(None if n is None else next(order) for n in returned)
-    return Imported(program, tuple(names), results, importer.seed_name)
+    pairs = frozenset(k for k, n in enumerate(kept) if has_complex(n))
+    return Imported(program, tuple(names), results, importer.seed_name, pairs)
 
 
 class _Callable:
@@ -164,6 +167,8 @@ class _Callable:
         if self.imported.seed is not None:
             given[self.imported.seed] = _drawn()
         found = run(self.build, given)
+        for k in self.imported.complex_outputs:
+            found[k] = torch().view_as_complex(found[k])
         return [None if k is None else found[k] for k in self.imported.results]
 
 

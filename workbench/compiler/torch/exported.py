@@ -45,14 +45,23 @@ def export(
         try:
             module = api.export(
                 module,
-                tuple(inputs),
-                dict(kwargs or {}),
+                *_examples((tuple(inputs), dict(kwargs or {}))),
                 dynamic_shapes=dynamic_shapes,
                 strict=False,
             )
         except Exception as error:  # whatever the user's code raises while it is traced
             raise ModelError(f"torch.export: {type(error).__name__}: {error}") from error
     return module.run_decompositions(completed(api.default_decompositions()))
+
+
+def _examples(inputs: Any) -> Any:
+    """Inputs of which complex ones are no views: PyTorch asks for the base of a view, and loses it."""
+
+    def plain(value: Any) -> Any:
+        is_view = hasattr(value, "data_ptr") and value.dtype.is_complex and value._is_view()
+        return value.clone() if is_view else value
+
+    return torch("torch.utils._pytree").tree_map(plain, inputs)
 
 
 def imported(exported: Any, name: str = "") -> FromTorch:

@@ -161,13 +161,14 @@ class GraphImporter:
 
     def _tensor(self, name: str, given: Any) -> Instruction:
         try:
-            type = type_of(given.dtype)
+            type = type_of(given.dtype.to_real() if given.dtype.is_complex else given.dtype)
         except ModelError as error:
             raise ModelError(f"input {name!r}: {error}") from error
-        if all(isinstance(n, int) for n in given.shape):
-            shape = Shape(type, [int(n) for n in given.shape])
+        lens = [*given.shape, *([2] if given.dtype.is_complex else [])]
+        if all(isinstance(n, int) for n in lens):
+            shape = Shape(type, [int(n) for n in lens])
         else:
-            shape = Shape.dynamic(type, map(self.symbols.symbolic, given.shape))
+            shape = Shape.dynamic(type, map(self.symbols.symbolic, lens))
         made = self.module.add_parameter(name, shape)
         for axis, n in enumerate(given.shape):
             if not isinstance(n, int):
@@ -278,19 +279,19 @@ class GraphImporter:
         handler = registry.find(name)
         assert handler is not None, name
         context = Context(self, node)
-        if name.removesuffix(".default") not in registry.COMPLEX and _has_complex(node):
+        if name.removesuffix(".default") not in registry.COMPLEX and has_complex(
+            node, *node.all_input_nodes
+        ):
             raise context.fail("complex numbers, which only few operators have a handler for")
-        return handler(context, *self._arguments(node))
+        return handler(context, *map(self.value, self.arguments(node)))
 
-    def _arguments(self, node: Any) -> list[Any]:
-        """The arguments in the order of the operator's schema, with its defaults."""
-        given = [self.value(a) for a in node.args]
+    def arguments(self, node: Any) -> list[Any]:
+        """The arguments of a node in the order of the operator's schema, with its defaults."""
         schema = getattr(node.target, "_schema", None)
         if schema is None:
-            return [*given, *map(self.value, node.kwargs.values())]
-        rest = schema.arguments[len(given) :]
-        named = {k: self.value(v) for k, v in node.kwargs.items()}
-        return given + [named.get(a.name, a.default_value) for a in rest]
+            return [*node.args, *node.kwargs.values()]
+        rest = schema.arguments[len(node.args) :]
+        return [*node.args, *(node.kwargs.get(a.name, a.default_value) for a in rest)]
 
     def value(self, argument: Any) -> Any:
         """The value of an argument: a node's, those of a list, or the number itself."""
@@ -347,15 +348,11 @@ class GraphImporter:
     def outputs(self, nodes: Sequence[Any]) -> list[Instruction]:
         """The instructions of a graph's outputs; an integer becomes a literal or is read at run time.
 
+        Complex ones have a last axis of their real and imaginary parts.
+
         Raises:
             ModelError: An output is neither a tensor nor an integer.
         """
-        for node in nodes:
-            known = node.meta.get("val") if hasattr(node, "meta") else None
-            if getattr(getattr(known, "dtype", None), "is_complex", False):
-                raise ModelError(
-                    f"output {node.name!r} has complex numbers; expected torch.view_as_real of it"
-                )
         return [self.output(self.value(n)) for n in nodes]
 
     def output(self, value: Any) -> Instruction:
@@ -395,9 +392,9 @@ def _needed(nodes: Sequence[Any]) -> list[Any]:
     return [n for n in nodes if n in kept]
 
 
-def _has_complex(node: Any) -> bool:
-    """Whether an operator takes or returns complex numbers."""
-    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+def has_complex(*nodes: Any) -> bool:
+    """Whether one of some nodes is complex."""
+    values = [n.meta.get("val") for n in nodes if hasattr(n, "meta")]
     return any(getattr(getattr(v, "dtype", None), "is_complex", False) for v in values)
 
 
