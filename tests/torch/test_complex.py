@@ -11,9 +11,10 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 OPERATORS = [
     "abs", "add", "addmm", "angle", "bmm", "cat", "complex", "conj", "cumsum", "div_no_rounding_mode",
-    "einsum", "eq", "exp", "expand", "fft_fft", "fft_irfft2", "flip", "gather", "index_put", "index_select", "log", "mean",
-    "mm", "mul", "ne", "neg", "norm", "polar", "real", "reciprocal", "roll", "sgn", "sqrt", "stack", "sub",
-    "sum", "tril", "unfold", "view_as_complex", "view_as_real", "where",
+    "einsum", "eq", "exp", "expand", "fft_fft", "fft_irfft2", "flip", "gather", "index_put",
+    "index_select", "log", "mean", "mm", "mul", "ne", "neg", "norm", "polar", "real", "reciprocal",
+    "roll", "sgn", "sqrt", "stack", "sub", "sum", "tril", "unfold", "view_as_complex", "view_as_real",
+    "where",
 ]  # fmt: skip
 
 
