@@ -90,7 +90,7 @@ def outcome(op: Any, type: torch.dtype, sample: Any) -> Outcome:
 
 
 def _real(results: list[Any]) -> list[Any]:
-    """Complex results as pairs of numbers, since a program returns none."""
+    """Complex results as pairs of numbers, as a program returns them."""
     return [torch.view_as_real(r.resolve_conj()) if r.is_complex() else r for r in results]
 
 
