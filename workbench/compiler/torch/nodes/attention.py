@@ -32,6 +32,34 @@ def attention(
     return _weighed(node, weights, value)
 
 
+KERNELS: dict[str, tuple[str, ...]] = {
+    "flash": ("dropout", "causal", "debug"),
+    "efficient": ("mask", "statistics", "dropout", "causal"),
+    "cudnn": ("mask", "statistics", "dropout", "causal", "debug"),
+    "fused": ("mask", "dropout", "causal", "debug"),
+}
+"""The arguments of PyTorch's kernels of CUDA, between the value and the scale, by what they are called by."""
+
+
+@torch_op(
+    "aten._scaled_dot_product_flash_attention",
+    "aten._scaled_dot_product_efficient_attention",
+    "aten._scaled_dot_product_cudnn_attention",
+    "aten._scaled_dot_product_fused_attention_overrideable",
+)
+def kernel(
+    node: Context, query: Instruction, key: Instruction, value: Instruction, *rest: Any
+) -> list[Any]:
+    """Attention by a kernel of CUDA; what else it returns is for its gradient, which has no handler."""
+    name = next(n for n in KERNELS if f"product_{n}" in str(node.fx.target))
+    *given, scale = rest
+    named = dict(zip(KERNELS[name], given, strict=True))
+    found = attention(
+        node, query, key, value, named.get("mask"), named["dropout"], named["causal"], scale
+    )
+    return [found, *[None] * (len(node.fx.meta["val"]) - 1)]
+
+
 def _repeated(node: Context, x: Instruction, query: Instruction) -> Instruction:
     """The heads of keys or values, each repeated for the queries that share it."""
     own, wanted = node.lens(x), node.lens(query)
