@@ -233,3 +233,11 @@ def test_an_unknown_operator_in_a_branch_is_named(torch):
 
     with pytest.raises(wb.WorkbenchError, match=r"cond.*linalg_slogdet.*test_control_flow\.py"):
         wb.from_torch(_module(torch, make), (torch.rand(WIDTH, WIDTH),))
+
+
+def test_what_pytorch_refuses_is_an_error_of_the_import(torch):
+    def make(torch, _):
+        return lambda x: torch.cond(x.sum() > 0, lambda x: x.reshape(-1), lambda x: x.sum(0), (x,))
+
+    with pytest.raises(wb.WorkbenchError, match=r"torch\.export: "):
+        wb.from_torch(_module(torch, make), (torch.rand(1, WIDTH),))
