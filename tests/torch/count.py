@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.torch.architectures import architectures
 from tests.torch.rows import Row, load, save, table
@@ -20,22 +21,26 @@ from tests.torch.rows import Row, load, save, table
 
 def operator_table() -> str:
     """Counts of samples, and a row for each exception."""
-    from tests.torch.exceptions import EXCEPTIONS
     from tests.torch.operators import core_operators, outcome, samples
 
-    core = core_operators()
-    found = [outcome(*sample) for sample in samples()]
+    return _operator_table([outcome(*sample) for sample in samples()], core_operators())
+
+
+def _operator_table(found: Sequence[Any], core: frozenset[str]) -> str:
+    from tests.torch.exceptions import EXCEPTIONS
+
     kept = [o for o in found if o.kind != "skipped"]
     own = [o for o in kept if o.operators <= core]
     reached = {name for o in own if o.kind == "agrees" for name in o.operators}
     counts, every = Counter(o.kind for o in own), Counter(o.kind for o in kept)
     text = (
         f"{counts['agrees']} of {sum(counts.values())} samples whose graphs have core ATen operators only "
-        f"agree; {counts['differs']} have undefined elements, {counts['refused']} are refused. They reach "
+        f"agree; {counts['differs']} have undefined elements or equal ones in another order, and "
+        f"{counts['refused']} are refused. They reach "
         f"{len(reached)} of {len(core)} core operators; those that its samples and decompositions leave "
         f"out are called directly. Of all {sum(every.values())} samples, {every['agrees']} agree, "
-        f"{every['refused']} are refused with the operator's name, and {every['differs']} differ: undefined "
-        "elements, and equal ones in another order."
+        f"{every['refused']} are refused with the operator's name, and {every['differs']} differ for "
+        "the same reasons."
     )
     return f"{text}\n\n| core operator | exception |\n|---|---|\n" + "\n".join(
         f"| `{name}` | {reason} |" for name, reason in EXCEPTIONS.items()
