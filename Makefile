@@ -101,6 +101,7 @@ tensorflow: $(VENV)/.dev ## compare with TensorFlow, installed apart into build/
 
 torch: $(VENV)/.dev ## compare with PyTorch, installed apart into build/torch
 	$(PYTHON) -m venv build/torch
+	build/torch/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock pip
 	build/torch/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock \
 	  -e '.[demo,torch]' --group test torchvision 'timm>=1,<2' expecttest
 	build/torch/bin/python -m pytest -m 'torch and not gpu' tests/torch $(ARGS)

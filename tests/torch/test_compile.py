@@ -189,3 +189,14 @@ def test_constants_of_a_graph_are_literals(torch):
     x = torch.randn(4, 4)
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(masked, backend="workbench")(x), masked(x))
+
+
+def test_integers_are_returned_as_integers(torch):
+    lengths = torch.compile(
+        lambda x: (x.shape[0] * 2, x + x.shape[0]), backend="workbench", dynamic=True
+    )
+    for n in (3, 5):
+        double, shifted = lengths(torch.ones(n))
+        assert type(double) is int
+        assert double == 2 * n
+        assert torch.equal(shifted, torch.full((n,), 1.0 + n))

@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.torch, pytest.mark.gpu, pytest.mark.filterwarnings("ig
 def torch():
     import torch
 
+    from tests.torch.agreement import declare_backend
+
+    declare_backend()
     assert torch.cuda.is_available(), "these tests need torch with CUDA, and a GPU"
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -113,9 +116,68 @@ def test_strided_and_shifted_inputs_are_right(torch):
     torch.testing.assert_close(compiled(x, y), x + y)
 
 
+def test_results_of_the_host_stay_there(torch):
+    mixed = torch.compile(lambda x: (torch.arange(3) * 2, x + 1), backend="workbench")
+    own, moved = mixed(torch.ones(4, device="cuda"))
+    assert own.device.type == "cpu"
+    assert own.tolist() == [0, 2, 4]
+    assert moved.device.type == "cuda"
+
+
 def test_a_program_is_a_module_of_the_device(torch):
     net = torch.nn.Linear(8, 4)
     module = wb.to_torch(wb.from_torch(net, (torch.randn(2, 8),)), target="gpu")
     x = torch.randn(2, 8)
     with torch.no_grad():
         torch.testing.assert_close(module(x.cuda()).cpu(), net(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["if", "nested", "countdown", "scan", "map"])
+def test_branches_and_loops_agree(torch, kind):
+    from tests.torch.test_control_flow import KINDS, WIDTH, _leaves, _module
+
+    net = _module(torch, KINDS[kind])
+    x = torch.rand(5, WIDTH)
+    with torch.no_grad():
+        wanted = _leaves(torch, net(x))
+        build = wb.compile(wb.from_torch(net, (x,)), "gpu")
+        found = build.run({"x": x.numpy()}, progress=False).values()
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b, 1e-4, 1e-4)
+        if kind != "scan":  # whose first state is a tensor of the host
+            compiled = torch.compile(net.cuda(), backend="workbench", fullgraph=True)
+            results = torch.utils._pytree.tree_leaves(compiled(x.cuda()))
+            for a, b in zip(results, wanted, strict=True):
+                np.testing.assert_allclose(a.cpu() if hasattr(a, "cpu") else a, b, 1e-4, 1e-4)
+
+
+def test_complex_tensors_go_in_and_out(torch):
+    def turned(z, w):
+        return z * w.conj() + 2j, (z * w).abs()
+
+    z, w = (torch.view_as_complex(torch.randn(3, 4, 2, device="cuda")) for _ in range(2))
+    for left in (z, z.conj(), z.T.contiguous().T):
+        found = torch.compile(turned, backend="workbench", fullgraph=True)(left, w)
+        for a, b in zip(found, turned(left, w), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_drops_weights_and_trains(torch):
+    attention = torch.nn.functional.scaled_dot_product_attention
+    net = torch.compile(
+        lambda q, k, v: attention(q, k, v, dropout_p=0.3), backend="workbench", fullgraph=True
+    )
+    q, k = (torch.randn(2, 3, 16, 8, device="cuda", requires_grad=True) for _ in range(2))
+    v = torch.eye(16, device="cuda").expand(2, 3, 16, 16).contiguous()
+    found = net(q, k, v)
+    kept = (found != 0).detach()
+    assert abs(float(kept.float().mean()) - 0.7) < 0.05
+    given = torch.randn_like(found)
+    weights = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1) * kept / 0.7
+    torch.testing.assert_close(found, weights, rtol=1e-4, atol=1e-5)
+    for a, b in zip(
+        torch.autograd.grad(found, (q, k), given),
+        torch.autograd.grad(weights, (q, k), given),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

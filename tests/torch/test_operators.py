@@ -1,9 +1,11 @@
 """PyTorch's own samples of its operators against eager; exceptions are listed with their reasons."""
 
+import operator
 from collections import Counter
 
 import pytest
 
+import workbench as wb
 from tests.torch.exceptions import EXCEPTIONS, TIES, UNDEFINED
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -67,3 +69,41 @@ def test_gradients_of_layers_agree(name):
     found = gradient_outcomes(f"nn_functional_{name}")
     assert [o for o in found if o.kind in {"differs", "failed"}] == []
     assert any(o.kind == "agrees" for o in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("flash", (0.0, True)),
+        ("efficient", (None, False, 0.0, True)),
+        ("cudnn", (None, False, 0.0, True)),
+        ("fused", (None, 0.0, True)),
+    ],
+)
+def test_kernels_of_attention_are_attention(name, given):
+    """Graphs that were decomposed for CUDA have them; here they are traced without running them."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    from workbench.compat.torch.backend import import_graph
+    from workbench.compat.torch.running import run
+
+    suffix = "_overrideable" if name == "fused" else ""
+    op = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention{suffix}").default
+    inputs = [torch.randn(2, 3, 16, 8) for _ in range(3)]
+    graph = torch.fx.Graph()
+    places = [graph.placeholder(n) for n in "qkv"]
+    called = graph.call_function(op, (*places, *given), {"scale": 0.5})
+    part = graph.call_function(operator.getitem, (called, 0))
+    graph.output((part,))
+    with FakeTensorMode() as mode:
+        fakes = [mode.from_tensor(x) for x in inputs]
+        result = torch.empty(2, 3, 16, 8)
+    for place, fake in zip(places, fakes, strict=True):
+        place.meta["val"] = fake
+    called.meta["val"], part.meta["val"] = (result, None, None, None), result
+    imported = import_graph(torch.fx.GraphModule(torch.nn.Module(), graph))
+    build = wb.compile(imported.program, target="ref")
+    (found,) = run(build, dict(zip("qkv", inputs, strict=True)))
+    wanted = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=True, scale=0.5)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.errors import ModelError
-from workbench.compiler.torch.provenance import described, line_text, scope_of, source_node
+from workbench.compiler.torch.provenance import Place, described, line_text, scope_of
 
 STACK = """File "/models/net.py", line 12, in forward
     y = self.conv(x)
@@ -65,11 +65,25 @@ def test_a_node_has_the_path_of_its_module_and_the_users_line():
     node = _node(stack_trace=STACK, nn_module_stack=stack)
     assert scope_of(node) == ("layer1", "0", "conv")
     assert line_text(node) == "net.py:12: y = self.conv(x)"
-    assert source_node(node).attributes == "net.py:12: y = self.conv(x), 1=[1, 2]"
+    assert Place().source(node).attributes == "net.py:12: y = self.conv(x), 1=[1, 2]"
     where = "in module 'layer1.0.conv' at net.py:12: y = self.conv(x)"
     assert described(node) == f"aten.convolution.default (conv) {where}"
 
 
 def test_a_node_without_a_stack_is_described_by_its_operator():
     assert described(_node()) == "aten.convolution.default (conv)"
-    assert source_node(_node()).scope == ()
+    assert Place().source(_node()).scope == ()
+
+
+def test_lines_that_torch_wrote_are_not_the_users():
+    generated = 'File "<eval_with_key>.13", line 5, in forward\n    gt = sum_1 > 0\n'
+    assert line_text(_node(stack_trace=STACK + generated)) == "net.py:12: y = self.conv(x)"
+    assert not line_text(_node(stack_trace=generated))
+
+
+def test_a_node_of_an_inner_graph_is_named_by_the_node_that_runs_it():
+    outer = _node(nn_module_stack={"a": ("head", "Head")})
+    place = Place().inner(outer, "cond.then").inner(_node(), "scan.body")
+    source = place.source(_node())
+    assert source.name == "cond.then.scan.body.conv"
+    assert source.scope == ("head",)

@@ -177,6 +177,16 @@ def test_a_loop_whose_count_is_constant_keeps_room_for_no_more():
     check_gradient(returned(program, *made), inputs)
 
 
+def test_a_loop_that_only_its_condition_ends_keeps_room_for_its_limit():
+    """An endless count is how a loop without one is written; it is no number of rows."""
+    inputs = {"c": np.array([True]), "x": X}
+    program, at = start(**inputs)
+    at["n"] = at["x"].builder.constant(np.array([np.iinfo(np.int64).max]))
+    body = lambda _b, i, _go, s: [i < 2, s.sin() * s]  # noqa: E731
+    made = repeated(program, at, ["x"], body, max_iterations=5)
+    check_gradient(returned(program, made[0]), inputs)
+
+
 def test_integers_are_carried_beside_floats():
     inputs = counted(3, x=X, k=np.array([2]))
     program, at = start(**inputs)

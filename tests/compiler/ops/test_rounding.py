@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import workbench as wb
 from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
@@ -312,3 +313,15 @@ def test_a_program_of_random_numbers_repeats_itself():
         np.testing.assert_array_equal(a, b)
     wanted = np.minimum(np.floor(first[0] * 4), 3)
     np.testing.assert_array_equal(first[1], wanted.astype(np.int32))
+
+
+def test_numbers_for_a_repeated_element_differ():
+    """A constant drawn for a broadcast scalar had its layout, in which all elements are one."""
+    program = Program()
+    seed, zero = (program.main.add_literal(a) for a in (np.uint64([5]), np.zeros((), np.float32)))
+    like = program.main.add("multibroadcast", zero, out_lens=(64,))
+    drawn = program.main.add("random_uniform", seed, like)
+    x = program.main.add_parameter("x", Shape("float", (64,)))
+    program.main.add_return(program.main.add("mul", drawn, x))
+    (found,) = wb.compile(program, "cpu").run({"x": np.ones(64, np.float32)}).values()
+    assert len(set(found)) == 64

@@ -16,7 +16,7 @@ from workbench.compiler.builds.build import compile as compile_program
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.torch.decompositions import completed
-from workbench.compiler.torch.importer import GraphImporter
+from workbench.compiler.torch.importer import GraphImporter, has_complex
 from workbench.compiler.torch.installed import torch
 from workbench.compiler.torch.provenance import line_text
 
@@ -116,6 +116,25 @@ def _target(inputs: Sequence[Any]) -> str:
     return "gpu" if device is not None and device.type == "cuda" else "cpu"
 
 
+_NUMBERS = {"SymFloat": float, "SymBool": bool, "float": float, "bool": bool}
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result as PyTorch takes it: a tensor of a device, or a number of Python's."""
+
+    device: Any = None
+    is_complex: bool = False
+    number: Callable[[Any], Any] | None = None
+
+    def of(self, found: Any) -> Any:
+        """The result from the tensor that the program made."""
+        if self.number is not None:
+            return self.number(found.item())
+        made = torch().view_as_complex(found) if self.is_complex else found
+        return made if made.device == self.device else made.to(self.device)
+
+
 @dataclass(frozen=True)
 class Imported:
     """A program of a functional graph."""
@@ -127,6 +146,8 @@ class Imported:
     """The program's output of each result; None for a result that is None."""
     seed: str | None
     """The parameter for the seed of random numbers, if there is one."""
+    outputs: tuple[Output, ...]
+    """What PyTorch takes each output of the program for."""
 
 
 def import_graph(module: Any, name: str = "") -> Imported:
@@ -146,7 +167,15 @@ def import_graph(module: Any, name: str = "") -> Imported:
     program.main.add_return(*importer.outputs(kept))
     order = iter(range(len(kept)))
     results = tuple(None if n is None else next(order) for n in returned)
-    return Imported(program, tuple(names), results, importer.seed_name)
+    outputs = tuple(map(_output, kept))
+    return Imported(program, tuple(names), results, importer.seed_name, outputs)
+
+
+def _output(node: Any) -> Output:
+    known = node.meta["val"] if hasattr(node, "meta") else node
+    if hasattr(known, "dtype"):
+        return Output(known.device, has_complex(node))
+    return Output(number=_NUMBERS.get(type(known).__name__, int))
 
 
 class _Callable:
@@ -164,6 +193,7 @@ class _Callable:
         if self.imported.seed is not None:
             given[self.imported.seed] = _drawn()
         found = run(self.build, given)
+        found = [o.of(v) for o, v in zip(self.imported.outputs, found, strict=True)]
         return [None if k is None else found[k] for k in self.imported.results]
 
 

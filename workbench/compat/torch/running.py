@@ -93,18 +93,24 @@ def _shaped(value: Any) -> Array:
     """An array of the same type and lens that takes no memory."""
     if not hasattr(value, "data_ptr"):
         return np.asarray(value)
-    return np.broadcast_to(np.zeros((), type_of(value.dtype).numpy), tuple(value.shape))
+    plain = _pairs(value)
+    return np.broadcast_to(np.zeros((), type_of(plain.dtype).numpy), tuple(plain.shape))
 
 
 def _on(device: Any, value: Any) -> Any:
     """A tensor as an array of the device, in place if it is row-major and aligned."""
     if not hasattr(value, "data_ptr") or value.device.type == "cpu":
         return _array(value)
-    tensor = value.detach().contiguous()
+    tensor = _pairs(value.detach()).contiguous()
     if tensor.numel() and tensor.data_ptr() % ALIGNMENT:
         tensor = tensor.clone()
     shape = Shape(type_of(tensor.dtype), tuple(tensor.shape))
     return DeviceArray(device, shape, tensor.data_ptr(), keeps=tensor)
+
+
+def _pairs(tensor: Any) -> Any:
+    """Complex numbers as a last axis of both parts, in place; another tensor is itself."""
+    return torch().view_as_real(tensor.resolve_conj()) if tensor.dtype.is_complex else tensor
 
 
 def _tensor(array: DeviceArray, where: Any) -> Any:

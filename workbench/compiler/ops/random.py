@@ -78,12 +78,13 @@ class RandomUniform(Operation):
     alias = 1
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The shape of the second input."""
+        """The shape of the second input; row-major where that repeats its elements in memory."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         expect_static(self, inputs[:1])
         expect(self, inputs[0].elements == 1, f"seed {inputs[0]}; expected one element")
-        return inputs[1]
+        like = inputs[1]
+        return like.as_standard() if like.dims is None and like.broadcasted else like
 
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()

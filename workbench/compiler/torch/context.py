@@ -58,8 +58,13 @@ class Context(NodeContext):
         return value if index is None else value[index]
 
     def dtype(self, index: int | None = None) -> DType:
-        """The element type of a result."""
-        return type_of(self.result(index).dtype)
+        """The element type of a result; that of its parts if it is complex."""
+        return type_of(_real(self.result(index).dtype))
+
+    @property
+    def arguments(self) -> list[Any]:
+        """The arguments in the order of the operator's schema, as nodes and numbers of the graph."""
+        return self.graph_importer.arguments(self.fx)
 
     def out_lens(self, index: int | None = None) -> tuple[Length, ...]:
         """The lengths of a result."""
@@ -71,10 +76,10 @@ class Context(NodeContext):
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
     def promoted(self, *positions: int) -> DType:
-        """The type that PyTorch brings some arguments to before it computes."""
+        """The type that PyTorch brings one or two arguments to before it computes."""
         result_type = torch().result_type
-        a, b = (self.given(p) for p in positions)
-        return type_of(result_type(_plain(a), _plain(b)))
+        a, b = _plain(self.given(positions[0])), _plain(self.given(positions[-1]))
+        return type_of(_real(result_type(a, b)))
 
     # Emitting
 
@@ -156,3 +161,8 @@ class Context(NodeContext):
 def _plain(value: Any) -> Any:
     """An argument for PyTorch's rules of types: symbolic integers are numbers."""
     return 1 if type(value).__name__ == "SymInt" else value
+
+
+def _real(dtype: Any) -> Any:
+    """The type of the parts of complex numbers; another type is itself."""
+    return dtype.to_real() if dtype.is_complex else dtype

@@ -6,8 +6,16 @@ from typing import Any
 
 from workbench.compiler.torch.installed import torch
 
-KEPT = ("aten.scaled_dot_product_attention", "aten._scaled_dot_product_flash_attention_for_cpu")
-"""Operators with a handler that are not decomposed: passes look for their products."""
+KEPT = (
+    "aten.scaled_dot_product_attention",
+    "aten._scaled_dot_product_flash_attention_for_cpu",
+    "aten.detach",
+)
+"""Operators with a handler that are not decomposed.
+
+Passes look for the products of attention; and in the body of a scan PyTorch takes a detached value that is
+decomposed for another name of a result, and refuses it.
+"""
 
 
 def completed(table: Any) -> Any:

@@ -41,18 +41,23 @@ def export(
         ModelError: ``torch.export`` refuses the module; its message follows.
     """
     api = torch("torch.export")
-    if not isinstance(module, api.ExportedProgram):
-        try:
-            module = api.export(
-                module,
-                tuple(inputs),
-                dict(kwargs or {}),
-                dynamic_shapes=dynamic_shapes,
-                strict=False,
-            )
-        except Exception as error:  # whatever the user's code raises while it is traced
-            raise ModelError(f"torch.export: {type(error).__name__}: {error}") from error
-    return module.run_decompositions(completed(api.default_decompositions()))
+    try:
+        if not isinstance(module, api.ExportedProgram):
+            given = _examples((tuple(inputs), dict(kwargs or {})))
+            module = api.export(module, *given, dynamic_shapes=dynamic_shapes, strict=False)
+        return module.run_decompositions(completed(api.default_decompositions()))
+    except Exception as error:  # whatever the user's code raises while it is traced
+        raise ModelError(f"torch.export: {type(error).__name__}: {error}") from error
+
+
+def _examples(inputs: Any) -> Any:
+    """Inputs of which complex ones are no views: PyTorch asks for the base of a view, and loses it."""
+
+    def plain(value: Any) -> Any:
+        is_view = hasattr(value, "data_ptr") and value.dtype.is_complex and value._is_view()
+        return value.clone() if is_view else value
+
+    return torch("torch.utils._pytree").tree_map(plain, inputs)
 
 
 def imported(exported: Any, name: str = "") -> FromTorch:

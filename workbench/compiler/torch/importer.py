@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
@@ -22,7 +24,7 @@ from workbench.compiler.onnx.sizes import Size, vector
 from workbench.compiler.torch import registry
 from workbench.compiler.torch.context import Context
 from workbench.compiler.torch.lengths import Symbols
-from workbench.compiler.torch.provenance import described, operator_name, source_node
+from workbench.compiler.torch.provenance import Place, described, operator_name
 from workbench.compiler.torch.tensors import argument_of, type_of
 
 SKIPPED = {
@@ -30,6 +32,9 @@ SKIPPED = {
     "aten.sym_constrain_range", "aten.sym_constrain_range_for_size",
 }  # fmt: skip
 """Operators that check their inputs, and return nothing."""
+
+STRIDE = 1_000_003
+"""How far the seeds of two iterations of a loop are apart."""
 
 INTEGERS: frozenset[Any] = frozenset(
     getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod")
@@ -45,28 +50,37 @@ class GraphImporter:
         module: The module of it that gets the instructions.
         owner: The ``GraphModule``, whose attributes are constants.
         is_seeded: Whether random numbers follow from a parameter, so that each run draws others.
+        outer: The importer of the graph around it, whose lengths and literals it knows.
     """
 
     def __init__(
-        self, program: Program, module: Module, owner: Any, *, is_seeded: bool = False
-    ) -> None:
+        self, program: Program, module: Module, owner: Any, *, is_seeded: bool = False,
+        outer: GraphImporter | None = None,
+    ) -> None:  # fmt: skip
         """Nothing is imported yet."""
         self.program = program
         self.module = module
         self.owner = owner
-        self.symbols = Symbols(module)
-        self.constants = Constants()
-        self.lengths = Lengths(self.constants)
+        self.symbols: Symbols = Symbols(module) if outer is None else outer.symbols.inner(module)
+        self.constants = Constants() if outer is None else outer.constants
+        self.lengths = Lengths(self.constants) if outer is None else outer.lengths
         self.options = ParseOptions(use_dyn_output=True)
-        self.narrow: dict[Instruction, int] = {}
+        self.narrow: dict[Instruction, int] = {} if outer is None else outer.narrow
         self.values: dict[Any, Any] = {}
         """The value of each node: an instruction, a length, a number, None, or a list of these."""
         self.names: dict[Any, str] = {}
         """Names of tensors in the module, where these are not those of the graph."""
         self.seed_name: str | None = None
         """The parameter for the seed, once a random number was imported."""
+        self.step: Instruction | None = None
+        """The number of the iteration, in the body of a loop."""
         self._is_seeded = is_seeded
-        self._literals: dict[tuple[Any, ...], Instruction] = {}
+        self._outer = outer
+        self._drawn: Instruction | None = None
+        self._around = Place()
+        self._literals: dict[tuple[Any, ...], Instruction] = (
+            {} if outer is None else dict(outer._literals)
+        )
 
     # Placeholders
 
@@ -109,24 +123,52 @@ class GraphImporter:
         with self._source(node):
             self.values[node] = self._tensor(name, node.meta["val"])
 
+    def inner(self, module: Module, owner: Any, node: Any, name: str) -> GraphImporter:
+        """An importer of a graph that a node runs: it knows the lengths and literals of this one.
+
+        Args:
+            module: The module that gets the instructions: this one's, or another that it calls.
+            owner: The graph.
+            node: The node that runs it.
+            name: What its source nodes are called by.
+        """
+        made = GraphImporter(self.program, module, owner, outer=self)
+        made._around = self._around.inner(node, name)
+        return made
+
     def seed(self) -> Instruction | None:
-        """The parameter for the seed of random numbers; None if they are the same in each run."""
-        if not self._is_seeded:
-            return None
-        if self.seed_name is None:
+        """The seed of random numbers; None if they are the same in each run.
+
+        That of the whole graph is a parameter. In a loop it differs from one iteration to the next.
+        """
+        if self._drawn is None:
+            self._drawn = self._drawn_here()
+        return self._drawn
+
+    def _drawn_here(self) -> Instruction | None:
+        if self._outer is None:
+            if not self._is_seeded:
+                return None
             self.seed_name = "random_seed"
-            self._seed = self.module.add_parameter(self.seed_name, Shape(DType.UINT64, (1,)))
-        return self._seed
+            return self.module.add_parameter(self.seed_name, Shape(DType.UINT64, (1,)))
+        drawn = self._outer.seed()
+        if self.step is None:
+            return drawn
+        step = self.module.add("convert", self.step, target_type=DType.UINT64)
+        factor = self.module.add_literal(np.array([STRIDE], np.uint64))
+        step = self.module.add("mul", self.module.add("reshape", step, dims=(1,)), factor)
+        return step if drawn is None else self.module.add("add", drawn, step)
 
     def _tensor(self, name: str, given: Any) -> Instruction:
         try:
-            type = type_of(given.dtype)
+            type = type_of(given.dtype.to_real() if given.dtype.is_complex else given.dtype)
         except ModelError as error:
             raise ModelError(f"input {name!r}: {error}") from error
-        if all(isinstance(n, int) for n in given.shape):
-            shape = Shape(type, [int(n) for n in given.shape])
+        lens = [*given.shape, *([2] if given.dtype.is_complex else [])]
+        if all(isinstance(n, int) for n in lens):
+            shape = Shape(type, [int(n) for n in lens])
         else:
-            shape = Shape.dynamic(type, map(self.symbols.symbolic, given.shape))
+            shape = Shape.dynamic(type, map(self.symbols.symbolic, lens))
         made = self.module.add_parameter(name, shape)
         for axis, n in enumerate(given.shape):
             if not isinstance(n, int):
@@ -145,7 +187,7 @@ class GraphImporter:
         Raises:
             ModelError: Its elements cannot be those of a literal.
         """
-        source = source_node(node)
+        source = self._around.source(node)
         if name:
             self.names[node] = name
             scope = tuple(name.split(".")[:-1])
@@ -211,8 +253,9 @@ class GraphImporter:
             self.values[node] = found
 
     def _source(self, node: Any) -> Any:
-        self.program.source_nodes[node.name] = source_node(node)
-        return self.program.source(node.name)
+        source = self._around.source(node)
+        self.program.source_nodes[source.name] = source
+        return self.program.source(source.name)
 
     def _called(self, node: Any) -> Any:
         name = operator_name(node)
@@ -228,7 +271,7 @@ class GraphImporter:
             raise
         except (ValueError, TypeError, IndexError, KeyError, NotImplementedError) as error:
             shapes = "; ".join(
-                str(v.shape) for v in map(self._value, node.args) if isinstance(v, Instruction)
+                str(v.shape) for v in map(self.value, node.args) if isinstance(v, Instruction)
             )
             raise ModelError(f"{described(node)}: {error} (inputs: {shapes or 'none'})") from error
 
@@ -236,23 +279,24 @@ class GraphImporter:
         handler = registry.find(name)
         assert handler is not None, name
         context = Context(self, node)
-        if name.removesuffix(".default") not in registry.COMPLEX and _has_complex(node):
+        if name.removesuffix(".default") not in registry.COMPLEX and has_complex(
+            node, *node.all_input_nodes
+        ):
             raise context.fail("complex numbers, which only few operators have a handler for")
-        return handler(context, *self._arguments(node))
+        return handler(context, *map(self.value, self.arguments(node)))
 
-    def _arguments(self, node: Any) -> list[Any]:
-        """The arguments in the order of the operator's schema, with its defaults."""
-        given = [self._value(a) for a in node.args]
+    def arguments(self, node: Any) -> list[Any]:
+        """The arguments of a node in the order of the operator's schema, with its defaults."""
         schema = getattr(node.target, "_schema", None)
         if schema is None:
-            return [*given, *map(self._value, node.kwargs.values())]
-        rest = schema.arguments[len(given) :]
-        named = {k: self._value(v) for k, v in node.kwargs.items()}
-        return given + [named.get(a.name, a.default_value) for a in rest]
+            return [*node.args, *node.kwargs.values()]
+        rest = schema.arguments[len(node.args) :]
+        return [*node.args, *(node.kwargs.get(a.name, a.default_value) for a in rest)]
 
-    def _value(self, argument: Any) -> Any:
+    def value(self, argument: Any) -> Any:
+        """The value of an argument: a node's, those of a list, or the number itself."""
         if isinstance(argument, list | tuple):
-            return [self._value(a) for a in cast("list[Any]", argument)]
+            return [self.value(a) for a in cast("list[Any]", argument)]
         if hasattr(argument, "all_input_nodes"):
             return self.values[argument]
         return argument
@@ -262,7 +306,7 @@ class GraphImporter:
         known = node.meta.get("val")
         if known is not None and (isinstance(known, int) or hasattr(known, "node")):
             return self.symbols.length(known)
-        return node.target(*[self._value(a) for a in node.args])
+        return node.target(*[self.value(a) for a in node.args])
 
     # Results
 
@@ -304,18 +348,19 @@ class GraphImporter:
     def outputs(self, nodes: Sequence[Any]) -> list[Instruction]:
         """The instructions of a graph's outputs; an integer becomes a literal or is read at run time.
 
+        Complex ones have a last axis of their real and imaginary parts.
+
         Raises:
             ModelError: An output is neither a tensor nor an integer.
         """
-        for node in nodes:
-            known = node.meta.get("val") if hasattr(node, "meta") else None
-            if getattr(getattr(known, "dtype", None), "is_complex", False):
-                raise ModelError(
-                    f"output {node.name!r} has complex numbers; expected torch.view_as_real of it"
-                )
-        return [self._output(self._value(n)) for n in nodes]
+        return [self.output(self.value(n)) for n in nodes]
 
-    def _output(self, value: Any) -> Instruction:
+    def output(self, value: Any) -> Instruction:
+        """A value as an instruction; numbers become literals, lengths are read at run time.
+
+        Raises:
+            ModelError: It is neither a tensor nor a number.
+        """
         if isinstance(value, Instruction):
             return value
         if isinstance(value, bool | int | float):
@@ -347,9 +392,9 @@ def _needed(nodes: Sequence[Any]) -> list[Any]:
     return [n for n in nodes if n in kept]
 
 
-def _has_complex(node: Any) -> bool:
-    """Whether an operator takes or returns complex numbers."""
-    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+def has_complex(*nodes: Any) -> bool:
+    """Whether one of some nodes is complex."""
+    values = [n.meta.get("val") for n in nodes if hasattr(n, "meta")]
     return any(getattr(getattr(v, "dtype", None), "is_complex", False) for v in values)
 
 

@@ -27,6 +27,49 @@ class Symbols:
         self._ranges: dict[str, tuple[int, int]] = {}
         self._sizes: dict[Any, Length] = {}
 
+    def inner(self, module: Module) -> Symbols:
+        """The same lengths for a graph inside of this one; those that it adds are its own."""
+        made = Symbols(module)
+        made._ranges, made._sizes = self._ranges, dict(self._sizes)
+        return made
+
+    def given(self, known: Any, value: Any) -> Any:
+        """A value for what PyTorch knows of it; the symbols in that are known from then on.
+
+        Args:
+            known: PyTorch's description: a tensor, an integer that may be symbolic, or None.
+            value: An instruction, a length, a number or None.
+
+        Returns:
+            The value; a length if it is an integer.
+        """
+        if hasattr(known, "shape") and isinstance(value, Instruction):
+            for axis, n in enumerate(known.shape):
+                if not isinstance(n, int):
+                    self._forget(n, is_open=True)
+                    self.bind(n, value, axis)
+        if type(known).__name__ != "SymInt":
+            return value
+        if known.node.expr.is_symbol and self._sizes.get(known.node.expr) is not value:
+            self._forget(known)
+            if isinstance(value, Instruction):
+                self.hold(known, value)
+            else:
+                self._sizes[known.node.expr] = value
+        return self.length(known)
+
+    def _forget(self, symbol: Any, is_open: bool = False) -> None:
+        """Drop what is known by a symbol: the graphs of a loop have one symbol for several values.
+
+        Args:
+            symbol: The symbolic integer.
+            is_open: Whether to do so only if the symbol is one that a run computes.
+        """
+        expr = symbol.node.expr
+        if expr.is_symbol and (not is_open or not _least(expr)):
+            for known in [e for e in self._sizes if expr in e.free_symbols]:
+                del self._sizes[known]
+
     def restrict(self, ranges: Mapping[Any, Any]) -> None:
         """Take the ranges of symbols that an exported program declares."""
         for symbol, given in ranges.items():
@@ -76,7 +119,8 @@ class Symbols:
         if expr not in self._sizes:
             dim = self.dim(value)
             made: Length = Size(self.module, dim, lambda: self._vector(expr))
-            self._sizes[expr] = dim.min if dim.is_fixed else made
+            # A range is cut off at 0, which a counter of a loop may go below.
+            self._sizes[expr] = dim.min if dim.is_fixed and dim.min else made
         return self._sizes[expr]
 
     def lens(self, values: Sequence[Any]) -> tuple[Length, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, cast
 
 from workbench.compiler.ir.module import SourceNode
@@ -11,6 +12,8 @@ _SHOWN = 200
 _FRAME = re.compile(
     r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<name>\S+)\n\s*(?P<code>[^\n]*)'
 )
+_GENERATED = "<eval_with_key>"
+"""The file of functions that ``torch.fx`` writes, of which the user knows nothing."""
 _SEPARATOR = re.compile(r"[/\\]")
 _PART = re.compile(r"\['?([^\]']*)'?\]|([^.\[\]]+)")
 _OWN = re.compile(
@@ -18,12 +21,22 @@ _OWN = re.compile(
 )
 
 
-def source_node(node: Any) -> SourceNode:
-    """A node of a ``torch.fx`` graph as a source of instructions; its module path is its scope."""
-    inputs = tuple(i.name for i in node.all_input_nodes)
-    return SourceNode(
-        node.name, operator_name(node), scope_of(node), inputs, (node.name,), attributes_text(node)
-    )
+@dataclass(frozen=True)
+class Place:
+    """The place of a graph: that of a whole module, or one that a node of another graph runs."""
+
+    prefix: str = ""
+    scope: tuple[str, ...] = ()
+
+    def inner(self, node: Any, name: str) -> Place:
+        """The place of a graph that a node runs."""
+        return Place(f"{self.prefix}{name}.", scope_of(node) or self.scope)
+
+    def source(self, node: Any) -> SourceNode:
+        """A node of a ``torch.fx`` graph as a source of instructions; its module path is its scope."""
+        name, inputs = self.prefix + node.name, (self.prefix + i.name for i in node.all_input_nodes)
+        scope, text = scope_of(node) or self.scope, attributes_text(node)
+        return SourceNode(name, operator_name(node), scope, tuple(inputs), (name,), text)
 
 
 def operator_name(node: Any) -> str:
@@ -43,7 +56,8 @@ def scope_of(node: Any) -> tuple[str, ...]:
 
 def line_of(node: Any) -> tuple[str, int, str] | None:
     """The file, line and code of the user's Python that made a node; None if it is not known."""
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    found = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    frames = [f for f in found if not f["file"].startswith(_GENERATED)]
     own = [f for f in frames if not _OWN.search(f["file"])] or frames
     if not own:
         return None

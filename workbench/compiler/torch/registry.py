@@ -41,6 +41,11 @@ def complex_op(*names: str) -> Callable[[H], H]:
     return torch_op(*names)
 
 
+def registered(name: str) -> Handler | None:
+    """The handler that an operator has so far; those of files that are not yet imported are unknown."""
+    return _HANDLERS.get(name)
+
+
 def find(name: str) -> Handler | None:
     """The handler of an operator, if there is one; the default overload has no suffix."""
     load()

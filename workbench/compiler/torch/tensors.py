@@ -51,9 +51,13 @@ def dtype_of(type: DType) -> Any:
 def array_of(tensor: Any) -> Array:
     """The elements of a tensor in the host's memory, not copied if it is there already.
 
+    Complex numbers have a last axis of their real and imaginary parts.
+
     Raises:
-        ModelError: NumPy cannot have its elements: they are complex or sparse.
+        ModelError: NumPy cannot have its elements: they are sparse, or of a type that programs have not.
     """
+    if tensor.dtype.is_complex:
+        tensor = torch().view_as_real(tensor.detach().resolve_conj())
     kind = type_of(tensor.dtype)
     if str(tensor.layout) != "torch.strided":
         raise ModelError(f"a tensor of layout {tensor.layout}; expected a dense one")

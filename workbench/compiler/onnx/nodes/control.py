@@ -38,7 +38,7 @@ def if_(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         return node.importer.inlined(taken, node.module, node.scope)
     name = unique_name(node.node, node.module)
     modules = [_module(node, then, f"{name}_if"), _module(node, other, f"{name}_else")]
-    _match(node, modules)
+    match_branches(node, modules)
     made = node.add("if", condition, modules=modules)
     return node.elements(made, len(modules[0].outputs))
 
@@ -47,7 +47,7 @@ def _module(node: NodeContext, graph: onnx.GraphProto, name: str) -> Module:
     return node.importer.subgraph(graph, name, node.scope)
 
 
-def _match(node: NodeContext, modules: list[Module]) -> None:
+def match_branches(node: NodeContext, modules: list[Module]) -> None:
     """Make both branches' outputs of equal shapes, where strides differ, or the rank of one element."""
     outputs = [m.outputs for m in modules]
     if len(outputs[0]) != len(outputs[1]):

@@ -21,6 +21,9 @@ from workbench.compiler.passes.gradients.reverse import Reverse, described, expe
 from workbench.compiler.rewrite.bodies import unused_name
 from workbench.compiler.rewrite.clones import clone_into
 
+MOST = 65535
+"""The largest constant count that is room for what a loop carries; a larger one means no limit."""
+
 
 def _reads(instruction: Instruction, reverse: Reverse) -> list[Instruction]:
     """The active floating-point values that an instruction's modules read from outside, each once."""
@@ -139,11 +142,15 @@ class _LoopGradient:
 
     @property
     def _room(self) -> int:
-        """The largest number of iterations: the loop's own, or its constant count if it has no scans."""
+        """The largest number of iterations: the loop's own, or its constant count if it has no scans.
+
+        A count beyond `MOST` is no count: the loop's condition ends it.
+        """
         count = self.loop.inputs[0].literal
         if count is None or len(self.loop.shape.subs or ()) > len(self.carried):
             return self.op.max_iterations
-        return max(int(count.numpy().reshape(-1)[0]), 1)
+        known = int(count.numpy().reshape(-1)[0])
+        return max(known, 1) if known <= MOST else self.op.max_iterations
 
     def _seed(self, k: int) -> Value:
         given = self.given[k]

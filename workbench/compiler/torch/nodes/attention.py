@@ -12,6 +12,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.builders import dot
 from workbench.compiler.onnx.sizes import known
 from workbench.compiler.torch.context import Context
+from workbench.compiler.torch.nodes.random import dropped
 from workbench.compiler.torch.registry import torch_op
 
 
@@ -21,17 +22,42 @@ def attention(
     mask: Instruction | None = None, dropout: float = 0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Instruction:  # fmt: skip
-    """``softmax(query · keyᵀ · scale + mask) · value``.
-
-    Raises:
-        ModelError: Some weights are dropped.
-    """
-    if dropout:
-        raise node.fail(f"dropout_p={dropout}; expected 0: export the module in evaluation mode")
+    """``dropout(softmax(query · keyᵀ · scale + mask)) · value``."""
     if enable_gqa:
         key, value = (_repeated(node, v, query) for v in (key, value))
     scores = _scores(node, query, key, mask, is_causal, scale)
-    return _weighed(node, node.add("softmax", scores, axis=scores.shape.ndim - 1), value)
+    weights = node.add("softmax", scores, axis=scores.shape.ndim - 1)
+    if dropout:
+        weights, _ = dropped(node, weights, dropout)
+    return _weighed(node, weights, value)
+
+
+KERNELS: dict[str, tuple[str, ...]] = {
+    "flash": ("dropout", "causal", "debug"),
+    "efficient": ("mask", "statistics", "dropout", "causal"),
+    "cudnn": ("mask", "statistics", "dropout", "causal", "debug"),
+    "fused": ("mask", "dropout", "causal", "debug"),
+}
+"""The arguments of PyTorch's kernels of CUDA, between the value and the scale, by what they are called by."""
+
+
+@torch_op(
+    "aten._scaled_dot_product_flash_attention",
+    "aten._scaled_dot_product_efficient_attention",
+    "aten._scaled_dot_product_cudnn_attention",
+    "aten._scaled_dot_product_fused_attention_overrideable",
+)
+def kernel(
+    node: Context, query: Instruction, key: Instruction, value: Instruction, *rest: Any
+) -> list[Any]:
+    """Attention by a kernel of CUDA; what else it returns is for its gradient, which has no handler."""
+    name = next(n for n in KERNELS if f"product_{n}" in str(node.fx.target))
+    *given, scale = rest
+    named = dict(zip(KERNELS[name], given, strict=True))
+    found = attention(
+        node, query, key, value, named.get("mask"), named["dropout"], named["causal"], scale
+    )
+    return [found, *[None] * (len(node.fx.meta["val"]) - 1)]
 
 
 def _repeated(node: Context, x: Instruction, query: Instruction) -> Instruction:
@@ -92,7 +118,7 @@ def flash_attention(
 ) -> list[Instruction]:  # fmt: skip
     """Attention, and the logarithm of each row's sum of exponentials."""
     if dropout:
-        raise node.fail(f"dropout_p={dropout}; expected 0")
+        raise node.fail(f"dropout_p={dropout}; expected 0, as this kernel of PyTorch drops none")
     scores = _scores(node, query, key, mask, is_causal, scale)
     last = scores.shape.ndim - 1
     found = _weighed(node, node.add("softmax", scores, axis=last), value)

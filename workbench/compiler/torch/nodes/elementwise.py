@@ -114,20 +114,21 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 torch_op("aten.logical_not")(_logical("not"))
 
 
+@torch_op("aten.mul.Tensor")
 def product(node: Context, a: Operand, b: Operand) -> Instruction:
     """``a · b``."""
     type = node.dtype()
     return node.apply(_named("mul", type), a, b, type=type)
 
 
-@torch_op("aten.add.Scalar")
+@torch_op("aten.add.Tensor", "aten.add.Scalar")
 def add(node: Context, a: Operand, b: Operand, alpha: float = 1) -> Instruction:
     """``a + alpha · b``."""
     type = node.dtype()
     return node.apply(_named("add", type), a, _scaled(node, b, alpha, type), type=type)
 
 
-@torch_op("aten.sub.Scalar")
+@torch_op("aten.sub.Tensor", "aten.sub.Scalar")
 def sub(node: Context, a: Operand, b: Operand, alpha: float = 1) -> Instruction:
     """``a - alpha · b``."""
     type = node.dtype()
@@ -303,7 +304,8 @@ def leaky_relu(node: Context, x: Instruction, negative_slope: float = 0.01) -> I
 
 
 @torch_op(
-    "aten.alias", "aten.clone", "aten.detach", "aten.lift_fresh_copy", "aten.lift", "aten.contiguous",
+    "aten.alias", "aten.clone", "aten.detach", "aten.detach_copy", "aten.lift_fresh_copy", "aten.lift",
+    "aten.contiguous",
 )  # fmt: skip
 def same(node: Context, x: Instruction, *_: Any) -> Instruction:
     """The value itself."""

@@ -291,3 +291,20 @@ def _at_places(
     places = node.apply("mul", places, part[2], type=DType.INT64)
     places = node.apply("add", places, part[0], type=DType.INT64)
     return node.add("scatter_none", x, node.broadcast(places, axis, lens), source, axis=axis)
+
+
+@torch_op("aten.unfold")
+def unfold(node: Context, x: Instruction, dim: int, size: int, step: int) -> Instruction:
+    """The windows along an axis, whose elements are along a last axis.
+
+    Raises:
+        ModelError: The length of the axis is open.
+    """
+    if not x.shape.ndim:
+        return node.slice(node.reshape(x, 1), [0], [0], [size])
+    axis = dim % x.shape.ndim
+    length = node.whole(node.lens(x)[axis], "the length of the axis")
+    starts = np.arange(0, length - size + 1, step)
+    found = node.add("gather", x, node.literal(starts[:, None] + np.arange(size)), axis=axis)
+    rest = [a for a in range(found.shape.ndim) if a != axis + 1]
+    return node.transpose(found, *rest, axis + 1)

@@ -1,4 +1,4 @@
-"""Norms over layers, groups and batches, their gradients, and dropout."""
+"""Norms over layers, groups and batches, and their gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.sizes import Length
 from workbench.compiler.torch.context import Context
-from workbench.compiler.torch.nodes.creation import uniform
 from workbench.compiler.torch.registry import torch_op
 
 
@@ -233,14 +232,3 @@ def _mixed(node: Context, old: Instruction, new: Instruction, momentum: float) -
     type = new.shape.type
     kept = node.apply("mul", old, 1 - momentum, type=type)
     return node.apply("add", kept, node.apply("mul", new, momentum, type=type), type=type)
-
-
-@torch_op("aten.native_dropout")
-def dropout(node: Context, x: Instruction, p: float, train: bool | None) -> list[Instruction]:
-    """The value with a share of its elements set to 0 and the others scaled, and the mask."""
-    if train is False or p == 0:
-        return [node.add("identity", x), node.filled(DType.BOOL, node.lens(x), value=True)]
-    type = x.shape.type
-    mask = node.test("greater", uniform(node, node.lens(x)), p, type=DType.FLOAT)
-    scaled = node.apply("mul", x, 1 / (1 - p) if p < 1 else 0, type=type)
-    return [node.choose(mask, scaled, 0, type), mask]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.sizes import Length
 from workbench.compiler.torch.context import Context
@@ -39,3 +42,29 @@ def item(node: Context, x: Instruction) -> Length | Instruction:
         return node.reshape(x) if x.shape.ndim else node.add("identity", x)
     node.graph_importer.symbols.hold(value, x)
     return node.graph_importer.symbols.length(value)
+
+
+COMPARISONS: dict[Callable[..., Any], tuple[str, bool]] = {
+    operator.lt: ("less", True),
+    operator.ge: ("less", False),
+    operator.gt: ("greater", True),
+    operator.le: ("greater", False),
+    operator.eq: ("equal", True),
+    operator.ne: ("equal", False),
+}
+"""The operation of each of Python's comparisons, and what it gives where the comparison holds."""
+
+
+@torch_op(*map(str, COMPARISONS))
+def compared(node: Context, a: Any, b: Any) -> Instruction:
+    """A comparison of numbers, such as lengths: a bool of rank 0."""
+    op, holds = COMPARISONS[node.fx.target]
+    found = node.test(op, a, b, type=DType.DOUBLE if _has_fraction(a, b) else DType.INT64)
+    return found if holds else node.add("not", found)
+
+
+def _has_fraction(*values: Any) -> bool:
+    instructions = [v for v in values if isinstance(v, Instruction)]
+    return any(isinstance(v, float) for v in values) or any(
+        i.shape.type.is_float for i in instructions
+    )
