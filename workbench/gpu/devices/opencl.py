@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -30,7 +31,7 @@ from workbench.gpu.devices.base import (
 from workbench.gpu.devices.messages import OPENCL_ADVICE, OPENCL_NO_ROOM, compile_error
 from workbench.gpu.devices.pocl import probe, settle
 from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
-from workbench.gpu.devices.pocl_processor import recognise
+from workbench.gpu.devices.pocl_processor import recognise, vector_registers
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
 from workbench.gpu.machine import CPU, Machine
@@ -134,7 +135,7 @@ def _is_pocl(device: Any) -> bool:
 def _machine(device: Any, facts: DeviceFacts) -> Machine:
     """The machine description of a device: a GPU's sizes, and its warp size from the vendor's extension."""
     if facts.processor == "CPU":
-        return CPU
+        return replace(CPU, **dict(zip(("vector", "registers"), vector_registers(), strict=True)))
     told = (getattr(device, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))
     return Machine(
         warp=next(filter(None, told), _LIKELY_WARP),
