@@ -11,6 +11,7 @@ from workbench.compiler.builds.targets import Target, target_named
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes import pipelines
+from workbench.compiler.passes.base import Pipeline
 from workbench.gpu.devices import registry
 from workbench.knobs import knobs
 
@@ -46,6 +47,10 @@ class _Gpu(Target):
         here = (d.processor for d in registry.available() if not d.missing)
         return 2 if "GPU" in here else 0
 
+    def pipeline_for(self, device: str | None) -> Pipeline:
+        """Its passes for a device: for a CPU, images have their channels last."""
+        return self.pipeline(channels_last=_is_cpu(device))
+
     def prepare(
         self,
         program: Program,
@@ -72,6 +77,14 @@ class _Gpu(Target):
         if source is not None and compile is not None and is_dynamic(source):
             return RunnerByLengths(program, device, source, compile)
         return DeviceRunner(program, device)
+
+
+def _is_cpu(device: str | None) -> bool:
+    """Whether a device, by default the best one here, is a CPU; if it cannot be used, it is taken for none."""
+    try:
+        return registry.device(device).facts.processor == "CPU"
+    except DeviceError:
+        return False
 
 
 def _unusable() -> str:

@@ -182,7 +182,7 @@ class _Found:
         """The elements [batch, terms, across] of a constant; None if it is none."""
         lens = self.product.lens
         batch = tuple(Index.of(Variable(f"batch{a}", 0, n - 1)) for a, n in enumerate(lens))
-        found = self._source(batch, Index.of(Variable(_TERM, 0, self.product.k - 1)))
+        found = self._source(batch, _term(self.product.k))
         if found is None or found.inside != "1":
             return None
         flat = self.lowering.literals.get(self.place(found).root)
@@ -200,17 +200,24 @@ class _Found:
         inner = [n for n in self.operand.inner if n > 1] or [self.product.k]
         if self.side and len(inner) > 1:
             return None
-        at = [Index.of(Variable(f"tap{a}", 0, n - 1)) for a, n in enumerate(inner[:-1])]
-        k = joined([*at, Index.of(Variable(_TERM, 0, inner[-1] - 1))], inner)
-        batch = tuple(Index.of(Variable(f"batch{a}", 0, n - 1)) for a, n in enumerate(self.product.lens))
-        found = self._source(batch, k)
+        found, *ends = (self._at(inner, t) for t in (_term(inner[-1]), Index(), Index((), inner[-1] - 1)))
         if found is None or self.place(found).shape.type is not DType.FLOAT:
             return None
         step, apart = (lies_along(found.offset, name) for name in (_TERM, _ACROSS))
-        if step is None or (self.side and (apart != 1 or self.whole < width or found.inside != "1")):
+        if step is None or len({e and e.inside for e in ends} | {found.inside}) > 1:
+            return None
+        is_panel = apart == 1 and width <= self.whole and found.inside == "1"
+        if found.inside == "0" or (self.side and not is_panel):
             return None
         source = self.named[found.pointer], self.place(found)
         return Direct(self.product, self.side, source, step, self._zeros(found, step, inner[-1], number))
+
+    def _at(self, inner: Sequence[int], term: Index) -> Source | None:
+        """The place of the element for a term of the innermost of the lengths that terms are split into."""
+        taps = [Index.of(Variable(f"tap{a}", 0, n - 1)) for a, n in enumerate(inner[:-1])]
+        lens = self.product.lens
+        batch = tuple(Index.of(Variable(f"batch{a}", 0, n - 1)) for a, n in enumerate(lens))
+        return self._source(batch, joined([*taps, term], inner))
 
     def _zeros(self, found: Source, step: int, terms: int, number: int) -> Place | None:
         if found.inside == "1":
@@ -223,6 +230,10 @@ class _Found:
             return None
         across = Index.of(Variable(_ACROSS, 0, self.whole - 1))
         return self.operand.address(self.tensors, batch, across, k)
+
+
+def _term(count: int) -> Index:
+    return Index.of(Variable(_TERM, 0, count - 1))
 
 
 class _Reads(Tensors):
