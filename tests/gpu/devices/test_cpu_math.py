@@ -14,7 +14,20 @@ KERNEL(1) values(GLOBAL const f32 *x, GLOBAL f32 *y) {
   for (i32 k = 0; k < 4096; ++k) y[first + k] = NAME(x[first + k]);
 }
 """
-_EDGES = (0.0, -0.0, math.inf, -math.inf, math.nan, 88.72284, 88.7229, -87.34, -103.2, -103.98, -200, 1e-40)
+_EDGES = (
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    88.72284,
+    88.7229,
+    -87.34,
+    -103.2,
+    -103.98,
+    -200,
+    1e-40,
+)
 _EXACT = {"exp": np.exp, "tanh": np.tanh, "erf": np.vectorize(math.erf, otypes=[float])}
 
 

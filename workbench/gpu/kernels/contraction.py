@@ -19,7 +19,7 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels import matrix, matrix_float, operands, panels, rows, warpgroup
+from workbench.gpu.kernels import adjacent, matrix, matrix_float, operands, panels, rows, warpgroup
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
@@ -188,6 +188,8 @@ def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str)
 
 def launches(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
     """The kernels of a product and its epilogue."""
+    if adjacent.suits(lowering, product):
+        return _of_adjacent(lowering, product, results)
     product = _turned(lowering, product, results)
     if not lowering.machine.is_cpu and product.m <= MOST_ROWS:
         cut = cut_for(product)
@@ -217,6 +219,15 @@ def _in_tiles(
     )  # fmt: skip
 
 
+def _of_adjacent(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
+    zeros = adjacent.zeros_for(lowering, product)
+    read = sources(lowering, product.heart.inputs)
+    after = sources(lowering, [r.instruction for r in results], stop=[product.heart])
+    b = _bound(lowering, product, results, [*read, *after], [zeros])
+    kernel = adjacent.Adjacent(b, product, zeros)
+    return [b.launch(kernel.write(_Write(b, product, results)), kernel.threads)]
+
+
 def _in_panels(
     lowering: Lowering, product: Product, results: Sequence[Result], problem: str
 ) -> list[Launch]:
@@ -226,7 +237,9 @@ def _in_panels(
     b, after = operands.read(lowering, product, 1, cut.width, 1)
     read = dict([*a.sources, *b.sources])
     after_heart = sources(lowering, [r.instruction for r in results], stop=[product.heart])
-    builder = _bound(lowering, product, results, [*read.items(), *after_heart], (*a.places, *b.places))
+    builder = _bound(
+        lowering, product, results, [*read.items(), *after_heart], (*a.places, *b.places)
+    )
     kernel = panels.Panels(builder, product, cut, (a, b))
     made = builder.launch(kernel.write(_Write(builder, product, results)), kernel.threads)
     return [*before, *after, made]

@@ -200,7 +200,9 @@ class _Found:
         inner = [n for n in self.operand.inner if n > 1] or [self.product.k]
         if self.side and len(inner) > 1:
             return None
-        found, *ends = (self._at(inner, t) for t in (_term(inner[-1]), Index(), Index((), inner[-1] - 1)))
+        found, *ends = (
+            self._at(inner, t) for t in (_term(inner[-1]), Index(), Index((), inner[-1] - 1))
+        )
         if found is None or self.place(found).shape.type is not DType.FLOAT:
             return None
         step, apart = (lies_along(found.offset, name) for name in (_TERM, _ACROSS))
@@ -210,7 +212,16 @@ class _Found:
         if found.inside == "0" or (self.side and not is_panel):
             return None
         source = self.named[found.pointer], self.place(found)
-        return Direct(self.product, self.side, source, step, self._zeros(found, step, inner[-1], number))
+        return Direct(
+            self.product, self.side, source, step, self._zeros(found, step, inner[-1], number)
+        )
+
+    def step(self) -> int | None:
+        """The distance between the elements of adjacent matrices; None if it is not even."""
+        found = self._at([self.product.k], _term(self.product.k))
+        if found is None or self.place(found).shape.type is not DType.FLOAT:
+            return None
+        return lies_along(found.offset, f"batch{len(self.product.lens) - 1}")
 
     def _at(self, inner: Sequence[int], term: Index) -> Source | None:
         """The place of the element for a term of the innermost of the lengths that terms are split into."""
@@ -226,10 +237,15 @@ class _Found:
         return self.lowering.constant(self.product.heart, number, zeros)
 
     def _source(self, batch: Indices, k: Index) -> Source | None:
-        if self.operand.address is None :
+        if self.operand.address is None:
             return None
         across = Index.of(Variable(_ACROSS, 0, self.whole - 1))
         return self.operand.address(self.tensors, batch, across, k)
+
+
+def step_of(lowering: Lowering, product: Product, side: int) -> int | None:
+    """The distance in memory between an operand's elements of adjacent matrices; None if it is not even."""
+    return _Found(lowering, product, side).step()
 
 
 def _term(count: int) -> Index:
