@@ -24,8 +24,10 @@ from workbench.gpu.machine import Machine
 if TYPE_CHECKING:
     from workbench.gpu.kernels.operands import Side
 
-_SPARE = {32: 4, 16: 4}
-"""Registers that do not hold sums, by the number of all."""
+_SPARE = {32: 8, 16: 4}
+"""Registers that do not hold sums, by the number of all: for operands, and constants of the epilogue."""
+_HIGHEST = 12
+"""Most rows of a tile; each has a pointer."""
 _BLOCKS = 16
 """Blocks that keep a few cores evenly busy."""
 _LEAST = 1 << 18
@@ -66,7 +68,7 @@ def cuts_for(machine: Machine, product: Product) -> list[Cut]:
     most = -(-product.n // lanes)
     found: list[tuple[float, Cut]] = []
     for vectors in range(1, min(4, most) + 1):
-        height = min((room - vectors // 4) // vectors, product.m, 14)
+        height = min(room // vectors, product.m, _HIGHEST)
         cut = Cut(height, vectors, lanes)
         found.append((_estimate(product, cut), cut))
     return [cut for _, cut in sorted(found, key=lambda pair: pair[0])]
