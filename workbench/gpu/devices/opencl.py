@@ -45,6 +45,7 @@ _ROUNDED_DIVISION = 1 << 7
 _POCL = "Portable Computing Language"
 _LIKELY_WARP = 32
 """Work items in lockstep, for a GPU that does not report them."""
+_PAGE = 4096
 _WIDE = np.zeros(16, np.uint8)
 
 
@@ -233,6 +234,15 @@ class _Queue:
         """The event of the last command, if that was a kernel."""
 
 
+def _in_host_memory(context: Any, size: int) -> Any:
+    """A buffer that is an array of the host's, which PoCL's kernels use where it is."""
+    cl = _pyopencl()
+    whole = np.empty(size + _PAGE, np.uint8)
+    start = -whole.ctypes.data % _PAGE
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    return cl.Buffer(context, flags, hostbuf=whole[start : start + size])
+
+
 class OpenCLDevice(Device):
     """An OpenCL device; a pointer is a memory object, and a stream an in-order queue.
 
@@ -260,6 +270,8 @@ class OpenCLDevice(Device):
         if _is_pocl(self.device):
             probe(f"{self.device.platform.version} {self.device.driver_version}")
             recognise(self.device)
+        self._is_here = _is_pocl(self.device) and self.facts.processor == "CPU"
+        """Whether its memory is the host's, so that copies need no command."""
         self._name = f"opencl:{index} ({self.facts.name})"
         if self.device.mem_base_addr_align > 8 * ALIGNMENT:
             raise DeviceError(
@@ -296,7 +308,11 @@ class OpenCLDevice(Device):
         if self.lost:
             raise DeviceError(self.lost)
         try:
+            if self._is_here:
+                return _in_host_memory(self._context, size)
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+        except MemoryError:
+            return None
         except cl.Error as error:
             code = cl.status_code.to_string(error.code, "")
             if code == "INVALID_BUFFER_SIZE":
@@ -325,6 +341,9 @@ class OpenCLDevice(Device):
         data = raw(array, self._name)
         if data.size:
             with self._doing(f"copy {size_text(data.size)} to it"):
+                if self._is_here:
+                    self._here(pointer, data, stream)[:] = data
+                    return
                 _pyopencl().enqueue_copy(self._queue(stream), pointer, data, is_blocking=True)
 
     def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
@@ -332,7 +351,15 @@ class OpenCLDevice(Device):
         data = raw(array, self._name)
         if data.size:
             with self._doing(f"copy {size_text(data.size)} from it"):
+                if self._is_here:
+                    data[:] = self._here(pointer, data, stream)
+                    return
                 _pyopencl().enqueue_copy(self._queue(stream), data, pointer, is_blocking=True)
+
+    def _here(self, pointer: Pointer, data: Array, stream: Stream) -> Array:
+        """The first bytes of what a pointer points to, once the stream's commands are done."""
+        self._queue(stream).finish()
+        return pointer.get_host_array(data.shape, data.dtype)
 
     def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
         """Copy on the device."""

@@ -51,6 +51,9 @@ _FEW_COLUMNS = 15
 _LONG = 128
 """Least number of terms per block when they are split."""
 
+_SMALL = 1 << 16
+"""Multiplications of a product on a CPU that a kernel of its own for copies does not pay for."""
+
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
 """A function that describes an instruction as a matrix product; None if that does not pay."""
 
@@ -200,7 +203,7 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
     if lowering.machine.is_cpu and rows.suits(product):
         return _launches(lowering, product, results, 1, lambda b, _: rows.Rows(b, product))
     make = _on_matrix_units if lowering.machine.matrix and matrix.suits(product) else _in_tiles
-    if lowering.machine.is_cpu and panels.suits(product):
+    if lowering.machine.is_cpu and panels.suits(product) and not _is_small(lowering, product):
         make = _in_panels
     problem = _problem(product)
     return [replace(one, problem=problem) for one in make(lowering, product, results, problem)]
@@ -217,6 +220,14 @@ def _in_tiles(
         lowering, product, results, _parts(lowering, product, tile.blocks(*lens)),
         lambda b, parts: Tiled(b, product, tile, parts, lanes),
     )  # fmt: skip
+
+
+def _is_small(lowering: Lowering, product: Product) -> bool:
+    """Whether copying an operand into panels takes longer than multiplying without."""
+    if product.batch * product.m * product.n * product.k >= _SMALL:
+        return False
+    width = panels.cuts_for(lowering.machine, product)[0].width
+    return any(operands.is_copied(lowering, product, side, width) for side in (0, 1))
 
 
 def _of_adjacent(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:

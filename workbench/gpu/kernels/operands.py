@@ -128,8 +128,7 @@ def read(
         number: The number of the first scratch memory or table that is still free.
     """
     found = _Found(lowering, product, side)
-    array = found.constant()
-    if array is not None:
+    if (array := found.constant()) is not None:
         return Packed(product, lowering.constant(product.heart, number, packed(array, width))), []
     if (direct := found.direct(width, number)) is not None:
         return direct, []
@@ -137,6 +136,12 @@ def read(
     lens = (product.batch, -(-whole // width), product.k, width)
     place = lowering.scratch(product.heart, number, Shape(DType.FLOAT, lens))
     return Packed(product, place), [_copied(lowering, product, side, place, found.sources())]
+
+
+def is_copied(lowering: Lowering, product: Product, side: int, width: int) -> bool:
+    """Whether a kernel has to copy an operand into panels."""
+    found = _Found(lowering, product, side)
+    return found.literal() is None and found.evenly(width) is None
 
 
 def packed(array: Array, width: int) -> Array:
@@ -178,16 +183,20 @@ class _Found:
         self.operand.value(self.tensors, tuple(batch), across, k)
         return [(one, self.known[one]) for n, one in self.named.items() if n in self.tensors.read]
 
-    def constant(self) -> Array | None:
-        """The elements [batch, terms, across] of a constant; None if it is none."""
-        lens = self.product.lens
-        batch = tuple(Index.of(Variable(f"batch{a}", 0, n - 1)) for a, n in enumerate(lens))
-        found = self._source(batch, _term(self.product.k))
+    def literal(self) -> tuple[Source, Array] | None:
+        """Where the elements of a constant are, and its memory; None if the operand is none."""
+        found = self._at([self.product.k], _term(self.product.k))
         if found is None or found.inside != "1":
             return None
         flat = self.lowering.literals.get(self.place(found).root)
-        if flat is None:
+        return None if flat is None else (found, flat)
+
+    def constant(self) -> Array | None:
+        """The elements [batch, terms, across] of a constant; None if it is none."""
+        there = self.literal()
+        if there is None:
             return None
+        (found, flat), lens = there, self.product.lens
         known = {_TERM: np.arange(self.product.k)[:, None], _ACROSS: np.arange(self.whole)}
         for a, n in enumerate(lens):
             known[f"batch{a}"] = np.arange(n).reshape(-1, *[1] * (len(lens) - a + 1))
@@ -196,25 +205,38 @@ class _Found:
         return flat[whole].reshape(-1, self.product.k, self.whole)
 
     def direct(self, width: int, number: int) -> Direct | None:
-        """The operand where it lies; None if its terms, or adjacent columns, are not evenly apart there."""
-        inner = [n for n in self.operand.inner if n > 1] or [self.product.k]
-        if self.side and len(inner) > 1:
+        """The operand where it lies; None if it cannot be read there."""
+        there = self.evenly(width)
+        if there is None:
             return None
-        found, *ends = (
-            self._at(inner, t) for t in (_term(inner[-1]), Index(), Index((), inner[-1] - 1))
-        )
+        found, step = there
+        zeros = None
+        if found.inside != "1":
+            terms = max(self.operand.inner or (self.product.k,))
+            table = np.zeros((terms - 1) * step + 1, np.float32)
+            zeros = self.lowering.constant(self.product.heart, number, table)
+        source = self.named[found.pointer], self.place(found)
+        return Direct(self.product, self.side, source, step, zeros)
+
+    def evenly(self, width: int) -> tuple[Source, int] | None:
+        """Where elements are, and the distance between terms; None if that is not even.
+
+        Those of adjacent columns must be adjacent, too. Terms may be in several stretches, of which an
+        element is in or out as a whole.
+        """
+        inner = [n for n in self.operand.inner if n > 1] or [self.product.k]
+        last = inner[-1]
+        found, *ends = (self._at(inner, t) for t in (_term(last), Index(), Index((), last - 1)))
         if found is None or self.place(found).shape.type is not DType.FLOAT:
             return None
         step, apart = (lies_along(found.offset, name) for name in (_TERM, _ACROSS))
-        if step is None or len({e and e.inside for e in ends} | {found.inside}) > 1:
+        if step is None or found.inside == "0" or any(e and e.inside != found.inside for e in ends):
             return None
-        is_panel = apart == 1 and width <= self.whole and found.inside == "1"
-        if found.inside == "0" or (self.side and not is_panel):
+        if self.side and (
+            len(inner) > 1 or apart != 1 or width > self.whole or found.inside != "1"
+        ):
             return None
-        source = self.named[found.pointer], self.place(found)
-        return Direct(
-            self.product, self.side, source, step, self._zeros(found, step, inner[-1], number)
-        )
+        return found, step
 
     def step(self) -> int | None:
         """The distance between the elements of adjacent matrices; None if it is not even."""
@@ -229,12 +251,6 @@ class _Found:
         lens = self.product.lens
         batch = tuple(Index.of(Variable(f"batch{a}", 0, n - 1)) for a, n in enumerate(lens))
         return self._source(batch, joined([*taps, term], inner))
-
-    def _zeros(self, found: Source, step: int, terms: int, number: int) -> Place | None:
-        if found.inside == "1":
-            return None
-        zeros = np.zeros((terms - 1) * step + 1, np.float32)
-        return self.lowering.constant(self.product.heart, number, zeros)
 
     def _source(self, batch: Indices, k: Index) -> Source | None:
         if self.operand.address is None:
