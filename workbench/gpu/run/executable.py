@@ -114,8 +114,10 @@ class Executable:
         return made
 
     def _prepare(self, step: Step, pointers: Mapping[Root, Pointer] | None = None) -> Ready:
+        """A step made ready for all runs, or for one in which some memory is elsewhere."""
         known = {**self._pointers, **(pointers or {})}
-        return Preparation(self.device, self._function, known.__getitem__).of(step)
+        rename = {} if pointers is None else None
+        return Preparation(self.device, self._function, known.__getitem__).of(step, rename)
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:
