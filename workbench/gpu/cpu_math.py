@@ -32,7 +32,7 @@ DEVICE OVERLOAD f32 cpu_exp(f32 x) {
 
 _TANH = """\
 DEVICE OVERLOAD f32 cpu_tanh(f32 x) {
-  f32 a = fabs(x), z = x * x;
+  f32 a = BITS_F32(F32_BITS(x) & 0x7fffffffu), z = x * x;
   f32 p = -6.1131753e-3f * z + 2.101007e-2f;
   p = p * z - 5.3854067e-2f;
   p = p * z + 0.13332795f;
@@ -47,7 +47,7 @@ DEVICE OVERLOAD f32 cpu_tanh(f32 x) {
 
 _ERF = """\
 DEVICE OVERLOAD f32 cpu_erf(f32 x) {
-  f32 a = fabs(x), z = x * x;
+  f32 a = BITS_F32(F32_BITS(x) & 0x7fffffffu), z = x * x;
   f32 p = -5.976886e-4f * z + 4.9909786e-3f;
   p = p * z - 2.6765566e-2f;
   p = p * z + 0.112818025f;
