@@ -28,7 +28,7 @@ DEVICE OVERLOAD f32 cpu_exp(f32 x) {
   return p * BITS_F32((u32)(low + 127) << 23) * BITS_F32((u32)(n - low + 127) << 23);
 }
 """
-"""exp(x) = 2ⁿ·exp(r), with x / log 2 rounded to n; 2ⁿ is two factors, so that it may be denormal or infinite."""
+"""exp(x) = 2ⁿ·exp(r), with x / log 2 rounded to n; 2ⁿ is two factors, as it may be denormal or infinite."""
 
 _TANH = """\
 DEVICE OVERLOAD f32 cpu_tanh(f32 x) {

@@ -80,7 +80,9 @@ class _Gpu(Target):
 
 
 def _is_cpu(device: str | None) -> bool:
-    """Whether a device, by default the best one here, is a CPU; if it cannot be used, it is taken for none."""
+    """Whether a device, by default the best one here, is a CPU; one that cannot be used is not."""
+    if registry.is_architecture(device or knobs.device):
+        return False
     try:
         return registry.device(device).facts.processor == "CPU"
     except DeviceError:

@@ -1,4 +1,4 @@
-"""Products on CPUs: sums in registers, operands where they lie or in panels; vectors over adjacent matrices."""
+"""Products on CPUs: sums in registers, operands in place or in panels; vectors of adjacent matrices."""
 
 from dataclasses import replace
 
@@ -71,7 +71,13 @@ def test_products_at_the_edges_of_tiles(
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(
     ("channels", "filters", "size", "group", "stride"),
-    [(5, 24, 3, 1, 2), (40, 33, 1, 1, 1), (24, 24, 3, 24, 1), (20, 20, 5, 20, 2), (12, 24, 3, 2, 1)],
+    [
+        (5, 24, 3, 1, 2),
+        (40, 33, 1, 1, 1),
+        (24, 24, 3, 24, 1),
+        (20, 20, 5, 20, 2),
+        (12, 24, 3, 2, 1),
+    ],
 )
 def test_convolutions_with_padding(
     channels: int, filters: int, size: int, group: int, stride: int, last: bool, device: Device

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _ACROSS, _TERM = "across", "term"
+_MOST_ZEROS = 1 << 14
+"""Most zeros that stand for elements that are not there."""
 _TERMS = 64
 """Terms of a panel that a block copies."""
 
