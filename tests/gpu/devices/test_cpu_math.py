@@ -32,7 +32,7 @@ _EXACT = {"exp": np.exp, "tanh": np.tanh, "erf": np.vectorize(math.erf, otypes=[
 
 
 def values_of(name: str, x: np.ndarray) -> np.ndarray:
-    """What the function gives on OpenCL's CPU."""
+    """The function's values on OpenCL's CPU."""
     there = device("opencl")
     source = there.dialect.prologue + _KERNEL.replace("NAME", name)
     function = there.load(there.compiler.compile(source, "values"), "values")

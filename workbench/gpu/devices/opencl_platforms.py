@@ -1,4 +1,4 @@
-"""What OpenCL has here: the library, its devices, and the properties that schedules depend on."""
+"""OpenCL as it is here: the library, its devices, and the properties that schedules depend on."""
 
 from __future__ import annotations
 

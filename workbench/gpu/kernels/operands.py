@@ -42,7 +42,7 @@ class Direct:
     step: int
     """The distance between terms."""
     zeros: Place | None
-    """What is read in place of elements that are not there; None if all are."""
+    """Zeros in place of elements that are not there; None if all are."""
 
     @property
     def sources(self) -> Sources:
@@ -120,7 +120,7 @@ Side: TypeAlias = Direct | Packed
 def read(
     lowering: Lowering, product: Product, side: int, width: int, number: int
 ) -> tuple[Side, list[Launch]]:
-    """How an operand is read, and the kernel that copies it into panels first, if there is one.
+    """An operand as a kernel reads it, and the kernel that copies it into panels first, if there is one.
 
     Args:
         lowering: Holds the places of values.
@@ -186,7 +186,7 @@ class _Found:
         return [(one, self.known[one]) for n, one in self.named.items() if n in self.tensors.read]
 
     def literal(self) -> tuple[Source, Array] | None:
-        """Where the elements of a constant are, and its memory; None if the operand is none."""
+        """The place of a constant's elements, and its memory; None if the operand is none."""
         found = self._at([self.product.k], _term(self.product.k))
         if found is None or found.inside != "1":
             return None
@@ -221,7 +221,7 @@ class _Found:
         return Direct(self.product, self.side, source, step, zeros)
 
     def evenly(self, width: int) -> tuple[Source, int] | None:
-        """Where elements are, and the distance between terms; None if that is not even.
+        """The place of elements, and the distance between terms; None if that is not even.
 
         Those of adjacent columns must be adjacent, too. Terms may be in several stretches, of which an
         element is in or out as a whole.
