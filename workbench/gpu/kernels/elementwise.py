@@ -50,7 +50,8 @@ def elementwise(
         b.tensors.bind(instruction, b.memory(place))
     targets = [b.memory(p, writes=True) for p in outputs]
     order = memory_order(outputs[0].shape)
-    if dialect.machine.is_cpu and order and lens[order[-1]] >= _SHORTEST:
+    alone = dialect.machine.is_cpu and not dialect.machine.access
+    if alone and order and lens[order[-1]] >= _SHORTEST:
         return _by_rows(b, root, targets, order)
     base = work_item(b, count // lanes) * lanes
     indices = [index_of(base + lane, lens, order, b.w) for lane in range(lanes)]
