@@ -70,7 +70,7 @@ def cuts_for(machine: Machine, product: Product) -> list[Cut]:
     for vectors in range(1, min(4, most) + 1):
         whole = min(room // vectors, product.m, _HIGHEST)
         even = -(-product.m // -(-product.m // whole))
-        for height in dict.fromkeys((whole, even, -(-whole // 2))):
+        for height in dict.fromkeys((whole, even, -(-whole // 2), -(-whole // 3))):
             cut = Cut(height, vectors, lanes)
             found.append((_estimate(product, cut), cut))
     return [cut for _, cut in sorted(found, key=lambda pair: pair[0])]
