@@ -28,8 +28,12 @@ _SPARE = {32: 8, 16: 4}
 """Registers that do not hold sums, by the number of all: for operands, and constants of the epilogue."""
 _HIGHEST = 12
 """Most rows of a tile; each has a pointer."""
+_CHAINS = 16
+"""Sums that keep the multipliers busy."""
 _BLOCKS = 16
 """Blocks that keep a few cores evenly busy."""
+_TILES = 32
+"""Most tiles of a block, whose sums are in its own memory."""
 _LEAST = 1 << 18
 """Multiplications of a block at least, if rows are divided among blocks."""
 
@@ -77,10 +81,10 @@ def cuts_for(machine: Machine, product: Product) -> list[Cut]:
 
 
 def _estimate(product: Product, cut: Cut) -> float:
-    """Time of all tiles: a term costs two multiplications, or two loads, at a time."""
+    """Time of all tiles: a term costs its multiplications, and loads of columns, which come from afar."""
     tiles = -(-product.m // cut.height) * -(-product.n // cut.width)
     sums = cut.height * cut.vectors
-    return tiles * max(sums, cut.height + cut.vectors, 8)
+    return tiles * (max(sums, _CHAINS) + 2 * cut.vectors)
 
 
 class Panels:
@@ -114,28 +118,32 @@ class Panels:
         block = Index.of(Variable(number, 0, self.blocks - 1))
         *batch, self.panel, self.chunk = split_over(block, lens, w)
         self.batch: Indices = tuple(batch)
-        self.column = self._start(self.panel, cut.width, product.n)
-
-    def _start(self, number: Index, length: int, whole: int) -> Index:
-        """The start of a tile; the last one may overlap the one before it."""
-        return start_of(self.w, number, length, whole)
+        self.column = start_of(w, self.panel, cut.width, product.n)
 
     def write(self, store: Store) -> int:
         """Write the kernel; returns the number of blocks."""
-        w, cut = self.w, self.cut
-        self.vector = vector_of(self.b, cut.lanes)
-        w.line(f"ALIGN(64) {self.product.work} p[{cut.height * cut.width}];")
+        w, size = self.w, self.cut.height * self.cut.width
+        self.vector = vector_of(self.b, self.cut.lanes)
+        w.line(f"ALIGN(64) {self.product.work} p[{self.each * size}];")
+        with self._tiles() as (turn, number, row):
+            self._sums(number, row, turn * size)
+        # In a loop of its own, so that no register holds its constants while terms are added up.
+        with self._tiles() as (turn, _, row):
+            self._finish(store, row, turn * size)
+        return self.blocks
+
+    @contextmanager
+    def _tiles(self) -> Generator[tuple[Index, Index, Index]]:
+        """A loop over the block's tiles: the turn, the tile's number, its first row."""
+        w = self.w
         with w.loop(self.each) as turn:
             group = self.chunk * self.each + turn
             if self.spare:
                 w.line(f"if ({group.text()} >= {self.groups}) break;")
             number = Index.of(Variable(w.integer(group.text()), 0, self.groups - 1))
-            row = self._start(number, cut.height, self.product.m)
-            self._sums(number, row)
-            self._finish(store, row)
-        return self.blocks
+            yield turn, number, start_of(w, number, self.cut.height, self.product.m)
 
-    def _sums(self, group: Index, row: Index) -> None:
+    def _sums(self, group: Index, row: Index, first: Index) -> None:
         """Add up all terms of a tile, and put the sums into an array."""
         w, cut = self.w, self.cut
         names = [[f"s{r}_{v}" for v in range(cut.vectors)] for r in range(cut.height)]
@@ -155,7 +163,8 @@ class Panels:
                     w.line(f"  {' '.join(f'{s} += u * b{v};' for v, s in enumerate(line))} }}")
         for r, line in enumerate(names):
             for v, name in enumerate(line):
-                w.line(f"*({self.vector} *)(p + {r * cut.width + v * cut.lanes}) = {name};")
+                place = (first + (r * cut.width + v * cut.lanes)).text()
+                w.line(f"*({self.vector} *)(p + {place}) = {name};")
 
     @contextmanager
     def _segments(self) -> Generator[tuple[Index, int]]:
@@ -173,20 +182,20 @@ class Panels:
         self.w.line(f"GLOBAL const f32 *{name} = {text};")
         return name, ahead
 
-    def _finish(self, store: Store, row: Index) -> None:
+    def _finish(self, store: Store, row: Index, first: Index) -> None:
         """Store the sums, in loops that compilers make vectors of."""
         w, cut = self.w, self.cut
         count = min(cut.width, self.product.n)
         with w.loop(cut.height) as i, w.loop(count) as j:
             cell = (self.batch, row + i, self.column + j)
-            store([cell], [f"p[{(i * cut.width + j).text()}]"])
+            store([cell], [f"p[{(first + i * cut.width + j).text()}]"])
 
 
 def _parts(product: Product, panels: int, groups: int) -> int:
     """The number of parts that the rows are divided into, to have blocks for all cores."""
     wanted = -(-_BLOCKS // (panels * product.batch))
     work = product.m * product.n * product.k // panels
-    return max(1, min(wanted, groups, work // _LEAST))
+    return max(1, -(-groups // _TILES), min(wanted, groups, work // _LEAST))
 
 
 def vector_of(b: Builder, lanes: int) -> str:
