@@ -41,8 +41,8 @@ class _Gpu(Target):
     def preference(self) -> int:
         """The highest preference if there is a GPU.
 
-        Kernels run on a CPU too, through OpenCL, but NumPy's libraries are faster at products and
-        convolutions.
+        Kernels run on a CPU too, through OpenCL, and are faster than NumPy there, but compiling them takes
+        seconds.
         """
         here = (d.processor for d in registry.available() if not d.missing)
         return 2 if "GPU" in here else 0
