@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from workbench.gpu.cpu_math import CPU_MATH
 from workbench.gpu.machine import CPU, Machine
 
 
@@ -163,7 +164,8 @@ _OPENCL = _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS
 
 def opencl_dialect(machine: Machine) -> Dialect:
     """OpenCL C for a device; without shuffles, which OpenCL C 1.2 lacks."""
-    return Dialect("opencl", _OPENCL, machine, shuffles=False)
+    prologue = _OPENCL + CPU_MATH if machine.is_cpu else _OPENCL
+    return Dialect("opencl", prologue, machine, shuffles=False)
 
 
 OPENCL = opencl_dialect(CPU)

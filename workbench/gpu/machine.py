@@ -24,6 +24,11 @@ class Machine:
     matrix: int = 0
     """The compute capability of its matrix instructions: 80 for a warp's, 90 for a warp group's; or 0."""
 
+    vector: int = 32
+    """Bytes of a CPU's vector register."""
+    registers: int = 16
+    """Vector registers of a CPU."""
+
     @property
     def busy(self) -> int:
         """Number of work items that keep it busy."""

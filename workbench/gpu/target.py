@@ -11,6 +11,7 @@ from workbench.compiler.builds.targets import Target, target_named
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes import pipelines
+from workbench.compiler.passes.base import Pipeline
 from workbench.gpu.devices import registry
 from workbench.knobs import knobs
 
@@ -40,8 +41,8 @@ class _Gpu(Target):
     def preference(self) -> int:
         """The highest preference if there is a GPU.
 
-        Kernels run on a CPU too, through OpenCL, but NumPy's libraries are faster at products and
-        convolutions.
+        Kernels run on a CPU too, through OpenCL, and are faster than NumPy there, but compiling them takes
+        seconds.
         """
         here = (d.processor for d in registry.available() if not d.missing)
         return 2 if "GPU" in here else 0
@@ -49,6 +50,10 @@ class _Gpu(Target):
     def numbered(self, number: int) -> str:
         """The device with a number among those of the best one's kind, or of ``WORKBENCH_DEVICE``'s."""
         return f"{registry.device().kind}:{number}"
+
+    def pipeline_for(self, device: str | None) -> Pipeline:
+        """Its passes for a device: for a CPU, images have their channels last."""
+        return self.pipeline(channels_last=_is_cpu(device))
 
     def prepare(
         self,
@@ -76,6 +81,16 @@ class _Gpu(Target):
         if source is not None and compile is not None and is_dynamic(source):
             return RunnerByLengths(program, device, source, compile)
         return DeviceRunner(program, device)
+
+
+def _is_cpu(device: str | None) -> bool:
+    """Whether a device, by default the best one here, is a CPU; one that cannot be used is not."""
+    if registry.is_architecture(device or knobs.device):
+        return False
+    try:
+        return registry.device(device).facts.processor == "CPU"
+    except DeviceError:
+        return False
 
 
 def _unusable() -> str:

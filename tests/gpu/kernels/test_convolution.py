@@ -87,4 +87,5 @@ def test_bias_and_activation_are_in_the_kernel_of_a_convolution(
     g = Grouped("convolution", *shapes, bias)
     x, w, b = g.parameters
     total = g("add", g("convolution", x, w, padding=(1, 1), group=2), b)
-    assert len(g.ran(device, warp, g("relu", total)).plan.kernels) == 1
+    plan = g.ran(device, warp, g("relu", total)).plan
+    assert len([s for s in plan.kernels if "panels" not in s.launch.kernel.name]) == 1

@@ -1,5 +1,6 @@
 """Kernels are shaped by what the device is made of: OpenCL on a GPU has a GPU's tiles."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +10,8 @@ from tests.compiler.variants import expect_close
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.reference import run
-from workbench.gpu.devices import opencl
 from workbench.gpu.devices.base import Device, DeviceFacts
+from workbench.gpu.devices.opencl_platforms import machine_of
 from workbench.gpu.dialect import OPENCL, Dialect, opencl_dialect
 from workbench.gpu.kernels.reduce_tiling import tiling_of
 from workbench.gpu.kernels.tiles import tiles_for
@@ -56,10 +57,12 @@ def test_opencl_shares_work_on_a_gpu_and_not_on_a_cpu(make, device: Device):
 def test_what_an_opencl_device_tells_of_itself_is_what_schedules_ask():
     facts = DeviceFacts("a", "b", compute_units=24, shared=32 << 10, threads=256)
     told = SimpleNamespace(wavefront_width_amd=64)
-    made = opencl._machine(told, facts)  # pyright: ignore[reportPrivateUsage]
+    made = machine_of(told, facts)
     assert made == Machine(warp=64, units=24, shared=32 << 10, threads=256)
     on_cpu = DeviceFacts("a", "b", compute_units=24, processor="CPU")
-    assert opencl._machine(told, on_cpu) is CPU  # pyright: ignore[reportPrivateUsage]
+    found = machine_of(told, on_cpu)
+    assert replace(found, vector=CPU.vector, registers=CPU.registers) == CPU
+    assert (found.vector, found.registers) in {(64, 32), (32, 16), (16, 16)}
 
 
 def test_the_dialects_name_decides_nothing():

@@ -386,7 +386,7 @@ def compile(
     chosen = target_named(target)
     if device is not None and not chosen.takes_device:
         raise OperationError(f"target {chosen.name!r} has no devices; expected {with_devices()}")
-    pipeline = pipeline_of(chosen, passes, disable, precision, keep)
+    pipeline = pipeline_of(chosen, passes, disable, precision, keep, device)
     started = perf_counter()
     with rarely_collected():
         rows = rows_of(program)
@@ -455,6 +455,7 @@ def pipeline_of(
     disable: str | Iterable[str] = (),
     precision: str | None = None,
     keep: Selectors = (),
+    device: str | None = None,
 ) -> Pipeline:
     """The pipeline that ``compile`` would run.
 
@@ -464,7 +465,7 @@ def pipeline_of(
     kept = selectors_of(keep)
     if kept and precision is None:
         raise OperationError(f"keep={kept!r} without a precision; expected one, such as 'fp16'")
-    chosen = target.pipeline() if passes is None else _custom(passes_of(passes))
+    chosen = target.pipeline_for(device) if passes is None else _custom(passes_of(passes))
     if precision is not None:
         quantize = passes_of([("quantize_float", {"type": precision, "keep": kept})])
         chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))

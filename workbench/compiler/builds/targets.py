@@ -92,6 +92,11 @@ class Target(ABC):
             )
         return self.passes(**options)
 
+    def pipeline_for(self, device: str | None) -> Pipeline:
+        """Its passes for a device; by default for the best one present."""
+        del device
+        return self.pipeline()
+
     @abstractmethod
     def prepare(
         self,

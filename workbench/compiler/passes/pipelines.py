@@ -153,12 +153,18 @@ def required(drop_fake_quantization: bool = False) -> Pipeline:
     return Pipeline("required", passes)
 
 
-def optimize_rewrite(fast_math: bool = True, rewrite_dot: bool = False) -> Pipeline:
-    """Simplification, and operations rewritten into ones that fuse."""
+def optimize_rewrite(
+    fast_math: bool = True, rewrite_dot: bool = False, channels_last: bool = False
+) -> Pipeline:
+    """Simplification, and operations rewritten into ones that fuse.
+
+    With ``channels_last``, all images have their channels last, not only those of half.
+    """
+    last = {"channels_last": channels_last, "grouped": channels_last}
     passes: tuple[Pass, ...] = (
         RewriteGelu(fast_math=fast_math),
         optimize_module(),
-        LayoutConvolution(half_channels_last=True),
+        LayoutConvolution(half_channels_last=True, **last),
         FuseHorizontal(),
         RewriteReduce(),
         RewriteTopk(),
@@ -191,12 +197,14 @@ def gpu(
     full_dynamic: bool = False,
     offload_copy: bool = True,
     drop_fake_quantization: bool = False,
+    channels_last: bool = False,
 ) -> Pipeline:
     """All passes for a device, up to the lowering of kernels.
 
     Constants are folded first, as in ``optimize``. Without ``offload_copy``, the caller provides the
     buffers of the results: they become parameters.
-    ``drop_fake_quantization`` is an option of ``required``.
+    ``drop_fake_quantization`` is an option of ``required``, and ``channels_last`` of ``optimize_rewrite``;
+    CPUs, whose vectors hold channels, have it set.
     """
     given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
@@ -204,7 +212,7 @@ def gpu(
         dynamic_shapes(full_dynamic),
         Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant())),
         required(drop_fake_quantization),
-        optimize_rewrite(fast_math, rewrite_dot),
+        optimize_rewrite(fast_math, rewrite_dot, channels_last),
         fusion(),
         *([] if offload_copy else [Pipeline("given_buffers", given)]),
     )

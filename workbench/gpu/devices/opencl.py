@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from importlib import import_module
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -28,57 +26,23 @@ from workbench.gpu.devices.base import (
     raw,
 )
 from workbench.gpu.devices.messages import OPENCL_ADVICE, OPENCL_NO_ROOM, compile_error
-from workbench.gpu.devices.pocl import probe, settle
+from workbench.gpu.devices.opencl_platforms import (
+    facts_of,
+    is_pocl,
+    machine_of,
+    present,
+    pyopencl_module,
+)
+from workbench.gpu.devices.pocl import probe
 from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
 from workbench.gpu.devices.pocl_processor import recognise
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
-from workbench.gpu.machine import CPU, Machine
 
-HOW_TO_INSTALL = (
-    "pip install pocl-binary-distribution runs kernels on the CPU of a Linux x86-64 machine; "
-    "a GPU's driver brings OpenCL for that GPU"
-)
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
-_POCL = "Portable Computing Language"
-_LIKELY_WARP = 32
-"""Work items in lockstep, for a GPU that does not report them."""
+_PAGE = 4096
 _WIDE = np.zeros(16, np.uint8)
-
-
-@cache
-def _pyopencl() -> Any:
-    try:
-        pyopencl = cast("Any", import_module("pyopencl"))
-    except ImportError as error:
-        raise DeviceError(
-            f"pyopencl is not installed ({error}): pip install pyopencl pocl-binary-distribution"
-        ) from error
-    settle()
-    return pyopencl
-
-
-@cache
-def _devices() -> tuple[Any, ...]:
-    """Every OpenCL device, GPUs before CPUs."""
-    cl = _pyopencl()
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error as error:
-        raise DeviceError(f"there is no OpenCL platform: {HOW_TO_INSTALL}") from error
-    found = [device for platform in platforms for device in _devices_of(cl, platform)]
-    if not found:
-        names = ", ".join(p.name for p in platforms) or "none"
-        raise DeviceError(f"no OpenCL platform has a device (platforms: {names}): {HOW_TO_INSTALL}")
-    return tuple(sorted(found, key=lambda d: bool(d.type & cl.device_type.CPU)))
-
-
-def _devices_of(cl: Any, platform: Any) -> list[Any]:
-    try:
-        return list(platform.get_devices())
-    except cl.Error:  # a platform without a device
-        return []
 
 
 def found() -> list[DeviceFacts]:
@@ -87,7 +51,7 @@ def found() -> list[DeviceFacts]:
     Raises:
         DeviceError: There is none; the message says what is missing.
     """
-    return [_facts(device) for device in _devices()]
+    return [facts_of(device) for device in present()]
 
 
 def opened(index: int) -> OpenCLDevice:
@@ -111,45 +75,6 @@ def compiler(arch: str) -> Compiler:
     )
 
 
-def _facts(device: Any) -> DeviceFacts:
-    cl = _pyopencl()
-    cpu = bool(device.type & cl.device_type.CPU)
-    return DeviceFacts(
-        name=" ".join(device.name.removeprefix("pthread-").split()),
-        arch=_arch(device),
-        compute_units=device.max_compute_units,
-        memory=device.global_mem_size,
-        clock=float(device.max_clock_frequency),
-        shared=device.local_mem_size,
-        threads=device.max_work_group_size,
-        version=device.platform.version.split("  ")[0],
-        processor="CPU" if cpu else "GPU",
-    )
-
-
-def _is_pocl(device: Any) -> bool:
-    return _POCL in device.platform.name
-
-
-def _machine(device: Any, facts: DeviceFacts) -> Machine:
-    """The machine description of a device: a GPU's sizes, and its warp size from the vendor's extension."""
-    if facts.processor == "CPU":
-        return CPU
-    told = (getattr(device, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))
-    return Machine(
-        warp=next(filter(None, told), _LIKELY_WARP),
-        units=facts.compute_units,
-        shared=min(facts.shared, Machine.shared),
-        threads=min(facts.threads, Machine.threads),
-    )
-
-
-def _arch(device: Any) -> str:
-    """The processor that PoCL compiles for, which ends a device's version text."""
-    said = re.search(r"HSTR: \S+-(\w+)$", device.version.strip())
-    return said[1] if said else " ".join(device.version.split())
-
-
 class OpenCLCompiler(Compiler):
     """OpenCL C, compiled by the driver of one device."""
 
@@ -158,13 +83,13 @@ class OpenCLCompiler(Compiler):
         self._context = context
         self._device = device
         self._facts = facts
-        self.dialect = opencl_dialect(_machine(device, facts))
+        self.dialect = opencl_dialect(machine_of(device, facts))
         self._options = "-cl-std=CL1.2"
         if device.single_fp_config & _ROUNDED_DIVISION:
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
         if not optimize:
             self._options += " -cl-opt-disable"
-        self._is_pocl = _is_pocl(device)
+        self._is_pocl = is_pocl(device)
         self.with_header: list[str] = []
         """Kernels that PoCL compiled with its own header, because they call what is not declared."""
 
@@ -177,7 +102,7 @@ class OpenCLCompiler(Compiler):
 
     def compile(self, source: str, name: str) -> Code:
         """The code of a source with one kernel."""
-        cl = _pyopencl()
+        cl = pyopencl_module()
         if self._is_pocl:
             with suppress(cl.Error):  # if it calls what is not declared, or is wrong
                 return self._code(self._program(DECLARATIONS + source), NO_HEADER)
@@ -192,15 +117,15 @@ class OpenCLCompiler(Compiler):
         return code
 
     def _program(self, source: str) -> Any:
-        return _pyopencl()._cl._Program(self._context, source)
+        return pyopencl_module()._cl._Program(self._context, source)
 
     def _code(self, program: Any, options: str = "") -> Code:
         _build(program, self._device, self._options + options)
-        binary = program.get_info(_pyopencl().program_info.BINARIES)[0]
+        binary = program.get_info(pyopencl_module().program_info.BINARIES)[0]
         return Code(bytes(binary), self._log(program))
 
     def _log(self, program: Any) -> str:
-        log = program.get_build_info(self._device, _pyopencl().program_build_info.LOG)
+        log = program.get_build_info(self._device, pyopencl_module().program_build_info.LOG)
         return re.sub(r"[^\s:]*\.cl(?=:\d)", "kernel.cl", log).strip()
 
 
@@ -220,7 +145,7 @@ class _Function:
 
     def another(self) -> Any:
         """A copy of the kernel with its own arguments."""
-        return _pyopencl().Kernel(self.program, self.name)
+        return pyopencl_module().Kernel(self.program, self.name)
 
 
 class _Queue:
@@ -230,6 +155,15 @@ class _Queue:
         self.queue = queue
         self.kernel: Event = None
         """The event of the last command, if that was a kernel."""
+
+
+def _in_host_memory(context: Any, size: int) -> Any:
+    """A buffer that is an array of the host's, which PoCL's kernels use where it is."""
+    cl = pyopencl_module()
+    whole = np.empty(size + _PAGE, np.uint8)
+    start = -whole.ctypes.data % _PAGE
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    return cl.Buffer(context, flags, hostbuf=whole[start : start + size])
 
 
 class OpenCLDevice(Device):
@@ -248,17 +182,19 @@ class OpenCLDevice(Device):
         Raises:
             DeviceError: There is no device of that index, or it cannot be used.
         """
-        cl = _pyopencl()
-        devices = _devices()
+        cl = pyopencl_module()
+        devices = present()
         if not 0 <= index < len(devices):
-            known = ", ".join(f"opencl:{k} ({_facts(d).name})" for k, d in enumerate(devices))
+            known = ", ".join(f"opencl:{k} ({facts_of(d).name})" for k, d in enumerate(devices))
             raise DeviceError(f"there is no opencl:{index}; there is {known}")
         self.index = index
         self.device = devices[index]
-        self.facts = _facts(self.device)
-        if _is_pocl(self.device):
+        self.facts = facts_of(self.device)
+        if is_pocl(self.device):
             probe(f"{self.device.platform.version} {self.device.driver_version}")
             recognise(self.device)
+        self._is_here = is_pocl(self.device) and self.facts.processor == "CPU"
+        """Whether its memory is the host's, so that copies need no command."""
         self._name = f"opencl:{index} ({self.facts.name})"
         if self.device.mem_base_addr_align > 8 * ALIGNMENT:
             raise DeviceError(
@@ -280,22 +216,26 @@ class OpenCLDevice(Device):
             raise DeviceError(self.lost)
         try:
             yield
-        except _pyopencl().Error as error:
+        except pyopencl_module().Error as error:
             raise self._error(error, what) from error
 
     def _error(self, error: Any, what: str) -> DeviceError:
-        code = _pyopencl().status_code.to_string(error.code, f"error {error.code}")
+        code = pyopencl_module().status_code.to_string(error.code, f"error {error.code}")
         advice = f"; {OPENCL_ADVICE[code]}" if code in OPENCL_ADVICE else ""
         return DeviceError(f"{self._name}: could not {what}: {code} from {error.routine}{advice}")
 
     # Memory
 
     def _take(self, size: int) -> Any | None:
-        cl = _pyopencl()
+        cl = pyopencl_module()
         if self.lost:
             raise DeviceError(self.lost)
         try:
+            if self._is_here:
+                return _in_host_memory(self._context, size)
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+        except MemoryError:
+            return None
         except cl.Error as error:
             code = cl.status_code.to_string(error.code, "")
             if code == "INVALID_BUFFER_SIZE":
@@ -324,24 +264,35 @@ class OpenCLDevice(Device):
         data = raw(array, self._name)
         if data.size:
             with self._doing(f"copy {size_text(data.size)} to it"):
-                _pyopencl().enqueue_copy(self._queue(stream), pointer, data, is_blocking=True)
+                if self._is_here:
+                    self._here(pointer, data, stream)[:] = data
+                    return
+                pyopencl_module().enqueue_copy(self._queue(stream), pointer, data, is_blocking=True)
 
     def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
         """Copy to a contiguous array."""
         data = raw(array, self._name)
         if data.size:
             with self._doing(f"copy {size_text(data.size)} from it"):
-                _pyopencl().enqueue_copy(self._queue(stream), data, pointer, is_blocking=True)
+                if self._is_here:
+                    data[:] = self._here(pointer, data, stream)
+                    return
+                pyopencl_module().enqueue_copy(self._queue(stream), data, pointer, is_blocking=True)
+
+    def _here(self, pointer: Pointer, data: Array, stream: Stream) -> Array:
+        """The first bytes of what a pointer points to, once the stream's commands are done."""
+        self._queue(stream).finish()
+        return pointer.get_host_array(data.shape, data.dtype)
 
     def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
         """Copy on the device."""
         if bytes:
             with self._doing(f"copy {size_text(bytes)} on it"):
-                _pyopencl().enqueue_copy(self._queue(stream), to, source, byte_count=bytes)
+                pyopencl_module().enqueue_copy(self._queue(stream), to, source, byte_count=bytes)
 
     def fill(self, pointer: Pointer, bytes: int, value: int = 0, stream: Stream = None) -> None:
         """Set each byte to a value, 16 at a time and then the rest."""
-        cl, queue = _pyopencl(), self._queue(stream)
+        cl, queue = pyopencl_module(), self._queue(stream)
         whole = bytes - bytes % _WIDE.size
         with self._doing(f"fill {size_text(bytes)} of it"):
             if whole:
@@ -353,7 +304,7 @@ class OpenCLDevice(Device):
 
     def load(self, code: Code, name: str) -> Any:
         """The kernel of a program's binary."""
-        cl = _pyopencl()
+        cl = pyopencl_module()
         with self._doing(f"load kernel {name}"):
             program = cl._cl._Program(self._context, [self.device], [code.binary])
             _build(program, self.device, "")
@@ -361,7 +312,7 @@ class OpenCLDevice(Device):
 
     def function_facts(self, function: Any, threads: int) -> FunctionFacts:
         """Local and private memory, which is all that OpenCL reports."""
-        info = _pyopencl().kernel_work_group_info
+        info = pyopencl_module().kernel_work_group_info
         with self._doing(f"query kernel {function.name}"):
             asked = [
                 function.kernel.get_work_group_info(key, self.device)
@@ -413,8 +364,8 @@ class OpenCLDevice(Device):
             for k, argument in enumerate(arguments):
                 kernel.set_arg(k, argument)
         items = tuple(g * b for g, b in zip(grid, block, strict=True))
-        enqueue, queue_of = _pyopencl().enqueue_nd_range_kernel, self._queue_of
-        failed = _pyopencl().Error
+        enqueue, queue_of = pyopencl_module().enqueue_nd_range_kernel, self._queue_of
+        failed = pyopencl_module().Error
         what = f"run kernel {function.name} on a grid of {grid} blocks of {block}"
 
         def launch(stream: Stream = None) -> None:
@@ -429,7 +380,7 @@ class OpenCLDevice(Device):
     # Time and order
 
     def _new_queue(self) -> _Queue:
-        cl = _pyopencl()
+        cl = pyopencl_module()
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         queue = _Queue(cl.CommandQueue(self._context, self.device, properties=profiling))
         self._queues.add(queue)
@@ -463,18 +414,18 @@ class OpenCLDevice(Device):
         if (last := one.kernel) is not None:  # read once, since other threads set it
             return last
         with self._doing("record an event"):
-            return _pyopencl().enqueue_marker(one.queue)
+            return pyopencl_module().enqueue_marker(one.queue)
 
     def elapsed(self, first: Event, last: Event) -> float:
         """Seconds between the ends of two kernels or markers."""
-        return self._between(first, last, _pyopencl().profiling_info.END)
+        return self._between(first, last, pyopencl_module().profiling_info.END)
 
     def begun(self, base: Event, before: Event, event: Event) -> float:
         """Seconds until the kernel began, as the queue has noted it."""
-        return self._between(base, event, _pyopencl().profiling_info.START)
+        return self._between(base, event, pyopencl_module().profiling_info.START)
 
     def _between(self, first: Event, last: Event, what: Any) -> float:
-        end = _pyopencl().profiling_info.END
+        end = pyopencl_module().profiling_info.END
         with self._doing("time two events"):
             last.wait()
             first.wait()
@@ -487,7 +438,7 @@ class OpenCLDevice(Device):
 
     def is_done(self, event: Event) -> bool:
         """Whether a kernel or a marker is done; its queue is flushed, so that it will be."""
-        info = _pyopencl().event_info
+        info = pyopencl_module().event_info
         with self._doing("ask for an event"):
             event.get_info(info.COMMAND_QUEUE).flush()
             return event.get_info(info.COMMAND_EXECUTION_STATUS) <= 0  # done, or failed

@@ -51,6 +51,14 @@ def recognise(device: Any) -> str:
     return ""
 
 
+def vector_registers() -> tuple[int, int]:
+    """The bytes of a vector register of this processor, and how many there are."""
+    flags = _flags()
+    if "avx512vl" in flags:
+        return 64, 32
+    return (32, 16) if "avx2" in flags else (16, 16)
+
+
 def _best(flags: set[str]) -> bytes:
     return next(name for name, needed in _KNOWN if needed <= flags)
 

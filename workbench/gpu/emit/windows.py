@@ -25,6 +25,9 @@ _COVERED = (
 )
 """The number of the ``size`` positions ``start``, ``start + step``, … that lie in [``low``, ``high``)."""
 
+_UNROLLED = 25
+"""Most taps of a window whose loops are unrolled on a CPU, so that loops around them become vectors."""
+
 
 @contextmanager
 def taps(
@@ -72,7 +75,8 @@ def _visited(
     with ExitStack() as blocks:
         for axis, n in enumerate(window.input):
             size = window.size[axis]
-            tap.append(blocks.enter_context(t.w.loop(size)) if size != 1 else Index())
+            loop = t.w.loop(size, unroll=not branches and prod(window.size) <= _UNROLLED)
+            tap.append(blocks.enter_context(loop) if size != 1 else Index())
             at = start_of(window, axis, outputs[axis]) + tap[-1] * window.dilation[axis]
             condition = t.inside([at], [n])
             if condition == "1" or branches:
@@ -121,9 +125,9 @@ def _pooling_window(op: Pooling, lens: tuple[int, ...]) -> Window:
 def _maximum(t: Tensors, i: Instruction, window: Window, index: Indices) -> Scalar:
     x, type = i.inputs[0], i.shape.type
     best = t.w.variable(c_type(type), lowest(type).text)
-    with taps(t, window, index[2:]) as (_, place):
-        value = t.at(x, (*index[:2], *place))
-        t.w.line(f"{best} = {larger(t.w, best, value.text, type)};")
+    with guarded_taps(t, window, index[2:]) as (_, place, counts):
+        value = _counted(t, t.at(x, (*index[:2], *place)), counts, lowest(type))
+        t.w.line(f"{best} = {larger(t.w, best, value, type)};")
     return finished(t.w, Scalar(best, type), type)
 
 
@@ -132,10 +136,18 @@ def _total(t: Tensors, i: Instruction, window: Window, index: Indices, term: str
     x = i.inputs[0]
     work = real_type(x.shape.type)
     total = t.w.variable(c_type(work), number(0, work).text)
-    with taps(t, window, index[2:]) as (_, place):
+    with guarded_taps(t, window, index[2:]) as (_, place, counts):
         value = cast(t.w, t.at(x, (*index[:2], *place)), work)
-        t.w.line(f"{total} += {term.format(value.text)};")
+        counted = _counted(t, value, counts, number(0, work))
+        t.w.line(f"{total} += {term.format(counted)};")
     return Scalar(total, work)
+
+
+def _counted(t: Tensors, value: Scalar, counts: str, otherwise: Scalar) -> str:
+    """A tap's value, or another one if it does not count."""
+    if counts == "1":
+        return value.text
+    return t.w.define(c_type(value.type), f"{counts} ? {value.text} : {otherwise.text}")
 
 
 def _count(t: Tensors, op: Pooling, window: Window, index: Indices) -> str:

@@ -19,7 +19,16 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels import bulk, matrix, matrix_float, rows, warpgroup
+from workbench.gpu.kernels import (
+    adjacent,
+    bulk,
+    matrix,
+    matrix_float,
+    operands,
+    panels,
+    rows,
+    warpgroup,
+)
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
@@ -37,7 +46,7 @@ from workbench.gpu.kernels.product import (
     work_type,
 )
 from workbench.gpu.kernels.schedules import schedule
-from workbench.gpu.kernels.sources import nearer, sources, step, strides_of
+from workbench.gpu.kernels.sources import Sources, nearer, sources, step, strides_of
 from workbench.gpu.kernels.tiled import Tiled
 from workbench.gpu.kernels.tiles import tiles_for
 
@@ -50,6 +59,9 @@ _FEW_COLUMNS = 15
 """Most columns that are too few for a CPU's vectors."""
 _LONG = 128
 """Least number of terms per block when they are split."""
+
+_SMALL = 1 << 16
+"""Multiplications of a product on a CPU that a kernel of its own for copies does not pay for."""
 
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
 """A function that describes an instruction as a matrix product; None if that does not pay."""
@@ -188,6 +200,8 @@ def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str)
 
 def launches(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
     """The kernels of a product and its epilogue."""
+    if adjacent.suits(lowering, product):
+        return _of_adjacent(lowering, product, results)
     product = _turned(lowering, product, results)
     if not lowering.machine.is_cpu and product.m <= MOST_ROWS:
         cut = cut_for(product)
@@ -198,6 +212,8 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
     if lowering.machine.is_cpu and rows.suits(product):
         return _launches(lowering, product, results, 1, lambda b, _: rows.Rows(b, product))
     make = _on_matrix_units if lowering.machine.matrix and matrix.suits(product) else _in_tiles
+    if lowering.machine.is_cpu and panels.suits(product) and not _is_small(lowering, product):
+        make = _in_panels
     problem = _problem(product)
     return [replace(one, problem=problem) for one in make(lowering, product, results, problem)]
 
@@ -213,6 +229,40 @@ def _in_tiles(
         lowering, product, results, _parts(lowering, product, tile.blocks(*lens)),
         lambda b, parts: Tiled(b, product, tile, parts, lanes),
     )  # fmt: skip
+
+
+def _is_small(lowering: Lowering, product: Product) -> bool:
+    """Whether copying an operand into panels takes longer than multiplying without."""
+    if product.batch * product.m * product.n * product.k >= _SMALL:
+        return False
+    width = panels.cuts_for(lowering.machine, product)[0].width
+    return any(operands.is_copied(lowering, product, side, width) for side in (0, 1))
+
+
+def _of_adjacent(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
+    zeros = adjacent.zeros_for(lowering, product)
+    read = sources(lowering, product.heart.inputs)
+    after = sources(lowering, [r.instruction for r in results], stop=[product.heart])
+    b = _bound(lowering, product, results, [*read, *after], [zeros])
+    kernel = adjacent.Adjacent(b, product, zeros)
+    return [b.launch(kernel.write(_Write(b, product, results)), kernel.threads)]
+
+
+def _in_panels(
+    lowering: Lowering, product: Product, results: Sequence[Result], problem: str
+) -> list[Launch]:
+    """A kernel for each operand that is copied into panels, and the one that multiplies."""
+    cut = lowering.choices.pick(problem, panels.cuts_for(lowering.machine, product))
+    a, before = operands.read(lowering, product, 0, cut.height, 0)
+    b, after = operands.read(lowering, product, 1, cut.width, 1)
+    read = dict([*a.sources, *b.sources])
+    after_heart = sources(lowering, [r.instruction for r in results], stop=[product.heart])
+    builder = _bound(
+        lowering, product, results, [*read.items(), *after_heart], (*a.places, *b.places)
+    )
+    kernel = panels.Panels(builder, product, cut, (a, b))
+    made = builder.launch(kernel.write(_Write(builder, product, results)), kernel.threads)
+    return [*before, *after, made]
 
 
 def _on_matrix_units(
@@ -278,7 +328,7 @@ def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> 
     ways = [step(offset, name) for name in ("row", "column")]
     flip = not nearer(ways, 1, 0) and nearer(ways, 0, 1)
     m, n = (product.n, product.m) if flip else (product.m, product.n)
-    few = _FEW_COLUMNS if lowering.machine.is_cpu else MOST_ROWS
+    few = MOST_ROWS if not lowering.machine.is_cpu else 1 if panels.suits(product) else _FEW_COLUMNS
     if n <= few < m:
         flip = not flip
     return product.swapped() if flip else product
@@ -297,10 +347,22 @@ def _builder(
     """A builder with everything bound that the kernel reads."""
     heart = product.heart
     after = [] if partial else [r.instruction for r in results]
-    read = dict([*sources(lowering, heart.inputs), *sources(lowering, after, stop=[heart])])
-    places = [*read.values(), *(r.place for r in results)]
-    b = Builder(lowering.dialect, kernel_text(heart), places)
-    for instruction, place in read.items():
+    read = [*sources(lowering, heart.inputs), *sources(lowering, after, stop=[heart])]
+    return _bound(lowering, product, results, read)
+
+
+def _bound(
+    lowering: Lowering,
+    product: Product,
+    results: Sequence[Result],
+    read: Sources,
+    more: Sequence[Place] = (),
+) -> Builder:
+    """A builder with these values bound; it reads other places, too."""
+    known = dict(read)
+    places = [*known.values(), *(r.place for r in results), *more]
+    b = Builder(lowering.dialect, kernel_text(product.heart), places)
+    for instruction, place in known.items():
         b.tensors.bind(instruction, b.memory(place))
     return b
 

@@ -14,6 +14,7 @@ from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
+from workbench.gpu.kernels import adjacent
 from workbench.gpu.kernels.contraction import product_of, scaled, source_of
 from workbench.gpu.kernels.product import (
     Address,
@@ -39,13 +40,15 @@ def convolution(lowering: Lowering, heart: Instruction) -> Product | None:
     """A convolution as a product: sums over the channels of a group and the taps of the window.
 
     Its columns are contiguous in memory: positions if channels come first, otherwise channels. None
-    if groups have few channels, as in depthwise convolutions.
+    if groups have few channels, as in depthwise convolutions, unless a CPU's vectors hold those of many.
     """
     x, w = heart.inputs[:2]
     group = cast("Any", heart.op).group
-    if w.shape.lens[0] // group < _FEWEST or x.shape.type is DType.FP4X2:
+    if x.shape.type is DType.FP4X2:
         return None
-    return _Convolution(heart).product(strides_of(lowering, x), strides_of(lowering, w))
+    product = _Convolution(heart).product(strides_of(lowering, x), strides_of(lowering, w))
+    is_wide = w.shape.lens[0] // group >= _FEWEST
+    return product if is_wide or adjacent.suits(lowering, product) else None
 
 
 class _Convolution:

@@ -1,4 +1,8 @@
-"""Elementwise kernels: a work item computes one element of the result, or a few adjacent ones."""
+"""Elementwise kernels: a work item computes one element of the result, or a few adjacent ones.
+
+On a CPU it computes rows of them, in a loop that compilers make vectors of: what depends on the row alone,
+such as a division or a condition, is outside of it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,17 @@ from math import prod
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
 from workbench.gpu.dialect import Dialect
-from workbench.gpu.emit.index import Index, linear, split
+from workbench.gpu.emit.index import Index, Variable, linear, split
 from workbench.gpu.emit.scalar import Scalar, memory_type, stored
 from workbench.gpu.emit.tensors import Indices, Memory, vector_type
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
+
+_SHORTEST = 8
+"""Elements of a row on a CPU below which rows do not pay."""
+_LONGEST = 4096
+"""Most elements of a row that a block computes at a time."""
+_BLOCKS, _LEAST = 64, 512
+"""Blocks that are enough for a CPU's cores, and elements of a block at least."""
 
 
 def elementwise(
@@ -38,13 +49,45 @@ def elementwise(
     for instruction, place in inputs:
         b.tensors.bind(instruction, b.memory(place))
     targets = [b.memory(p, writes=True) for p in outputs]
-    base = work_item(b, count // lanes) * lanes
     order = memory_order(outputs[0].shape)
+    alone = dialect.machine.is_cpu and not dialect.machine.access
+    if alone and order and lens[order[-1]] >= _SHORTEST:
+        return _by_rows(b, root, targets, order)
+    base = work_item(b, count // lanes) * lanes
     indices = [index_of(base + lane, lens, order, b.w) for lane in range(lanes)]
     for part, target in enumerate(targets):
         made = [b.tensors.at(root, index, part) for index in indices]
         store(b, target, indices, made)
     return b.launch(blocks_of(count // lanes))
+
+
+def _by_rows(
+    b: Builder, root: Instruction, targets: Sequence[Memory], order: Sequence[int]
+) -> Launch:
+    """The kernel for a CPU: a block is one work item with some rows, or with a piece of a long one."""
+    w, lens = b.w, targets[0].shape.lens
+    *outer, inner = (lens[a] for a in order)
+    length = min(inner, _LONGEST)
+    rows = (*outer, -(-inner // length))
+    each = max(-(-prod(rows) // _BLOCKS), -(-_LEAST // length))
+    blocks = -(-prod(rows) // each)
+    block = w.define(w.integer_type, f"({w.integer_type})GROUP(0)", "g")
+    with w.loop(min(each, prod(rows))) as turn:
+        text = (Index.of(Variable(block, 0, blocks - 1)) * each + turn).text()
+        if blocks * each > prod(rows):
+            w.line(f"if ({text} >= {prod(rows)}) break;")
+        row = Index.of(Variable(w.integer(text), 0, prod(rows) - 1))
+        *parts, piece = split(row, rows, w)
+        start = (piece * length).text()
+        left = f"({inner} - {start} < {length} ? {inner} - {start} : {length})"
+        name = w.name("l")
+        count = length if inner % length == 0 else left
+        with w.block(f"for ({w.integer_type} {name} = 0; {name} < {count}; ++{name})"):
+            place = [*parts, piece * length + Index.of(Variable(name, 0, length - 1))]
+            index = tuple(place[list(order).index(a)] for a in range(len(lens)))
+            for part, target in enumerate(targets):
+                store(b, target, [index], [b.tensors.at(root, index, part)])
+    return b.launch(blocks, 1)
 
 
 def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
@@ -58,8 +101,10 @@ def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
 
 
 def memory_order(shape: Shape) -> list[int]:
-    """The axes from the largest stride to the smallest."""
-    return sorted(range(shape.ndim), key=lambda a: -shape.strides[a] if shape.lens[a] > 1 else 0)
+    """The axes from the largest stride to the smallest, after those of length 1."""
+    ones = [a for a in range(shape.ndim) if shape.lens[a] == 1]
+    rest = [a for a in range(shape.ndim) if shape.lens[a] != 1]
+    return [*ones, *sorted(rest, key=lambda a: -shape.strides[a])]
 
 
 def index_of(flat: Index, lens: Sequence[int], order: Sequence[int], w: object) -> Indices:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.instruction import Instruction
-from workbench.gpu.emit.index import Index, split
+from workbench.gpu.emit.index import Index, Variable, split
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, rounded
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
@@ -155,3 +155,12 @@ def split_over(flat: Index, lens: Sequence[int], w: Writer) -> Indices:
     axes = [a for a, n in enumerate(lens) if n != 1]
     found = dict(zip(axes, split(flat, [lens[a] for a in axes], w), strict=True))
     return tuple(found.get(a, Index()) for a in range(len(lens)))
+
+
+def start_of(w: Writer, number: Index, length: int, whole: int) -> Index:
+    """The start of a stretch of some length; the last one overlaps the one before it rather than the end."""
+    start, last = number * length, max(whole - length, 0)
+    if start.range[1] <= last:
+        return start
+    text = start.text()
+    return Index.of(Variable(w.integer(f"{text} < {last} ? {text} : {last}"), 0, last))

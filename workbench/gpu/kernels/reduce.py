@@ -34,6 +34,8 @@ from workbench.gpu.kernels.schedules import schedule
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
+_MANY = 12
+"""Operations in the body of a reduction that are too many to become vectors without a loop."""
 _ALONG_FROM = 32
 """Number of rows from which the partial results of adjacent rows are adjacent in memory."""
 
@@ -87,7 +89,9 @@ class _Kernel:
         places = [*work.places.values(), *work.targets]
         self.b = Builder(lowering.dialect, purpose, places, lanes)
         self.work, self.tiling, self.w = work, tiling, self.b.w
-        self.team = Team(self.b, tiling)
+        is_long = len(work.stages) == 1 and _operations(work.instruction) > _MANY
+        in_loops = lowering.machine.is_cpu and is_long
+        self.team = Team(self.b, tiling, in_loops)
         for one, place in work.places.items():
             self.b.tensors.bind(one, self._reader(place))
         for parameter, one in work.given.items():
@@ -186,6 +190,11 @@ def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
     except _UnfitError:
         return None
     return [kernel.launch()]
+
+
+def _operations(instruction: Instruction) -> int:
+    """The number of operations in an instruction's bodies."""
+    return sum(1 + _operations(i) for m in instruction.modules for i in m)
 
 
 # Rows that are split among blocks

@@ -25,11 +25,13 @@ class Team:
     Args:
         b: The builder of the kernel.
         tiling: The division of the elements.
+        in_loops: Compute the elements that are folded at once in a loop of their own.
     """
 
-    def __init__(self, b: Builder, tiling: Tiling) -> None:
+    def __init__(self, b: Builder, tiling: Tiling, in_loops: bool = False) -> None:
         """Compute this work item's rows and its lane."""
         self.w, self.warp, self.tiling = b.w, b.dialect.warp, tiling
+        self.in_loops = in_loops and tiling.lanes == 1
         w, t = self.w, tiling
         self.item = w.define(w.integer_type, "LOCAL(0)", "t")
         inner, outer = (t.lanes, t.across) if t.along else (t.across, t.lanes)
@@ -162,15 +164,32 @@ class Team:
         sums = [[fold.growing(w) for _ in range(count)] for _ in self.rows]
         with self.loop() as chunks:
             columns = [c for found, _ in chunks for c in found]
-            for row, own in zip(self.rows, sums, strict=True):
-                found = [element(row, column) for column in columns]
-                for variables, parts in zip(own, found, strict=True):
-                    fold.grow(w, variables, parts)
+            cells = [(row, column) for row in self.rows for column in columns]
+            variables = [one for own in sums for one in own]
+            for one, parts in zip(variables, self._elements(fold, element, cells), strict=True):
+                fold.grow(w, one, parts)
         rest = self.rest()
         return [
             fold.tree(w, [*own, *([self._tree(fold, element, row, rest)] if rest else [])])
             for row, own in zip(self.rows, sums, strict=True)
         ]
+
+    def _elements(
+        self, fold: Fold, element: Element, cells: Sequence[tuple[Index, Index]]
+    ) -> list[Parts]:
+        """The elements at some rows and columns; a loop becomes vectors where statements are too many to."""
+        w, count = self.w, len(cells)
+        (row, column), (last_row, last_column) = cells[0], cells[-1]
+        is_line = column == last_column or row == last_row
+        if not self.in_loops or count == 1 or not is_line:
+            return [element(*cell) for cell in cells]
+        arrays = [w.array(k, count, "e") for k in fold.kinds]
+        w.line('_Pragma("nounroll")')
+        with w.loop(count) as number:
+            cell = (row, column + number) if row == last_row else (row + number, column)
+            for array, part in zip(arrays, element(*cell), strict=True):
+                w.line(f"{array}[{number.text()}] = {part};")
+        return [tuple(f"{array}[{k}]" for array in arrays) for k in range(count)]
 
     # Combining lanes
 

@@ -12,7 +12,7 @@ from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.shapes.eliminate_contiguous import remove_contiguous
 from workbench.compiler.rewrite import change
 
-_CHANNELS_FIRST, _CHANNELS_LAST = (0, 1, 2, 3), (0, 2, 3, 1)
+_CHANNELS_FIRST, _CHANNELS_LAST, _FILTERS_LAST = (0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)
 _HALF = (DType.HALF, DType.BF16)
 
 
@@ -24,6 +24,8 @@ class LayoutConvolution(Pass):
 
     Attributes:
         channels_last: Make channels the fastest axis, except for grouped convolutions; otherwise row-major.
+        grouped: Make them that for grouped convolutions, too. The weights of those with one channel a group
+            have their filters as the fastest axis.
         half_channels_last: The same for convolutions of half and bfloat16 alone. Matrix units multiply
             channels that are contiguous.
     """
@@ -31,6 +33,7 @@ class LayoutConvolution(Pass):
     name = "layout_convolution"
     rests = True
     channels_last: bool = False
+    grouped: bool = False
     half_channels_last: bool = False
 
     def apply(self, program: Program) -> None:
@@ -40,23 +43,26 @@ class LayoutConvolution(Pass):
             if any(map(self._is_laid_otherwise, found)):
                 _keep_results(module)
                 for instruction in found:
-                    lay_out(instruction, self._order(instruction))
+                    lay_out(instruction, *self._orders(instruction))
                 remove_contiguous(module, Contiguous.name)
             for instruction in module:
                 if isinstance(instruction.op, Layout) and _is_idle(instruction):
                     remove_layout(instruction)
 
-    def _order(self, instruction: Instruction) -> tuple[int, ...]:
-        """The wanted order of a convolution's axes."""
+    def _orders(self, instruction: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The wanted orders of the axes of a convolution's input and weights."""
         op = instruction.op
         assert isinstance(op, Convolution | QuantConvolution)
         half = all(i.shape.type in _HALF for i in instruction.inputs)
         last = self.channels_last or (self.half_channels_last and half)
-        return _CHANNELS_LAST if last and op.group == 1 else _CHANNELS_FIRST
+        if not last or (op.group > 1 and not self.grouped):
+            return _CHANNELS_FIRST, _CHANNELS_FIRST
+        is_depthwise = op.group > 1 and instruction.inputs[1].shape.lens[1] == 1
+        return _CHANNELS_LAST, _FILTERS_LAST if is_depthwise else _CHANNELS_LAST
 
     def _is_laid_otherwise(self, instruction: Instruction) -> bool:
-        order = self._order(instruction)
-        return any(not _has_order(i.shape, order) for i in instruction.inputs)
+        orders = zip(instruction.inputs, self._orders(instruction), strict=True)
+        return any(not _has_order(i.shape, order) for i, order in orders)
 
 
 def _is_plane(instruction: Instruction) -> bool:
@@ -92,10 +98,11 @@ def keep_result(result: Instruction) -> None:
 
 
 @change
-def lay_out(instruction: Instruction, order: tuple[int, ...]) -> None:
+def lay_out(instruction: Instruction, *orders: tuple[int, ...]) -> None:
     """convolution(x, w) → contiguous(convolution(layout(x), layout(w)))"""
-    module, layout = instruction.module, Layout(permutation=order)
-    inputs = [module.insert(instruction, layout, i) for i in instruction.inputs]
+    module = instruction.module
+    wanted = zip(instruction.inputs, orders, strict=True)
+    inputs = [module.insert(instruction, Layout(permutation=o), i) for i, o in wanted]
     made = module.insert(instruction, instruction.op, *inputs)
     module.replace(instruction, module.insert(instruction, Contiguous(), made))
 
