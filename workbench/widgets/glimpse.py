@@ -38,19 +38,22 @@ class Glimpse:
         """
         self.steps, self.k, self.opened = steps, k, opened
         self.states = steps.at(k)
-        self.rows = [steps.rows[state].instructions for state in self.states]
+        self.fresh = [
+            steps.rows[state].instructions for state in self.states if state not in steps.places
+        ]
+        """The rows of those of the two states that are not laid out yet."""
         self.touched = steps.touched_since_last(*self.states)
 
     @property
     def is_of_use(self) -> bool:
         """Whether it is a large step, of which little shows."""
-        return len(self.touched) >= LARGE and len(self.shown) * SHARE < len(self.touched)
+        size = len(self.touched) if self.fresh else 0
+        return size >= LARGE and len(self.shown) * SHARE < size
 
     @cached_property
     def shown(self) -> set[int]:
         """The touched ids that show, and those that are needed to draw these."""
-        here, shows = self._here, self._shows
-        found = {id for id in self.touched if shows[here.get(id, -1)]} | self._chips() | self._loose()
+        found = self._known() | self._loose()
         waiting = [*found]
         for id in waiting:
             more = [i for i in self._needed(id) if i in self.touched and i not in found]
@@ -58,25 +61,30 @@ class Glimpse:
             waiting += more
         return found
 
-    def _chips(self) -> set[int]:
-        """The touched constants that are chips on what shows."""
-        here, shows, users = self._here, self._shows, self.steps.last.drawing.users
-        return {
-            id
-            for id in self.touched
-            if here.get(id) == -1 and any(shows[here.get(user, -1)] for user in users.get(id, ()))
-        }
+    def _known(self) -> set[int]:
+        """The touched ids that were ever drawn where it shows, and those of the constants on them."""
+        scene = self.steps.scene
+        places = np.array(self._shows)[np.array(scene.slots, np.int32)].nonzero()[0]
+        nodes = [scene.versions[v] for v in places.tolist()]
+        found = {node.id for node in nodes}.union(*(node.arguments for node in nodes))
+        return found & self.touched
 
     def _loose(self) -> set[int]:
         """The new ids that replace none, and that use what shows: they may be outside closed groups."""
         here, shows, found = self._here, self._shows, set[int]()
-        for id in sorted(self.touched - here.keys()):
-            for rows in self.rows:
-                inputs = row.inputs if (row := rows.get(id)) else ()
-                uses = any(i in found or shows[here.get(i, -1)] for i in inputs)
-                if uses and self._forebear(id) == id:
-                    found.add(id)
+        for row in chain.from_iterable(self._new):
+            if row.inputs and not row.module:
+                uses = any(i in found or shows[here.get(i, -1)] for i in row.inputs)
+                if uses and self._forebear(row.id) == row.id:
+                    found.add(row.id)
         return found
+
+    @cached_property
+    def _new(self) -> list[list[Any]]:
+        """The rows of these states that the state drawn last has not, by id; all touched ones on a way back."""
+        new = self.touched - self.steps.last.rows.instructions.keys()
+        new = sorted(new if new.isdisjoint(self._here) else self.touched)
+        return [[row for id in new if (row := rows.get(id))] for rows in self.fresh]
 
     @cached_property
     def _here(self) -> dict[int, int]:
@@ -97,10 +105,10 @@ class Glimpse:
         slot = here.get(id, here.get(forebear, -1))
         if slot >= 0 and not self._shows[slot]:
             return
-        for rows, (members, owners) in zip(self.rows, self._bodies, strict=True):
+        for rows, (members, owners) in zip(self.fresh, self._bodies, strict=True):
             row = rows.get(id)
             if row is None:
-                yield from last.drawing.users.get(id, ())
+                yield from () if slot < 0 else last.drawing.users.get(id, ())
                 continue
             yield from (i for i in row.inputs if here.get(i, -1) < 0 or _is_away(there.get(i), row))
             yield from owners.get(row.module, ())
@@ -119,11 +127,11 @@ class Glimpse:
 
     @cached_property
     def _bodies(self) -> list[tuple[dict[int, list[int]], dict[int, list[int]]]]:
-        """The touched ids in each body, and those of its owners, before and after."""
+        """For each of these states such ids in each body, and of those of its owners."""
         found: list[tuple[dict[int, list[int]], dict[int, list[int]]]] = []
-        for rows in self.rows:
+        for new in self._new:
             members, owners = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
-            for row in filter(None, map(rows.get, self.touched)):
+            for row in new:
                 if row.module:
                     members[row.module].append(row.id)
                 for module in row.modules:
@@ -135,9 +143,8 @@ class Glimpse:
         """What the view shows of the step before it has `Steps.detail`; the scene grows by what shows."""
         steps, scene = self.steps, self.steps.scene
         before, after = self._orders()
-        gone, come = marks_of(
-            *(steps.rows[s] for s in self.states), steps.steps[self.k].edits, self.shown
-        )
+        first, last = (steps.rows[state] for state in self.states)
+        gone, come = marks_of(first, last, steps.steps[self.k].edits, self.shown)
         return {
             "index": self.k,
             "partial": "…",
@@ -159,17 +166,20 @@ class Glimpse:
         steps, scene = self.steps, self.steps.scene
         last = steps.last
         drawing, found = last.drawing, list[list[int]]()
-        for state, rows in zip(self.states, self.rows, strict=True):
+        for state in self.states:
             if state in steps.places:
                 found.append(scene.steps[steps.places[state]])
-                continue
-            changes = {id: rows.get(id) for id in self.shown}
-            mixed = patched(last.rows.instructions, [changes])
-            modules = last.rows.modules | steps.rows[state].modules
-            program = replace(steps.rows[state], instructions=mixed, modules=modules)
-            drawing = Drawing.of(program, drawing, self.shown)
-            found.append(scene.pass_by(drawing.table, steps.kin))
+            else:
+                drawing = Drawing.of(self._mixed(steps.rows[state]), drawing, self.shown)
+                found.append(scene.pass_by(drawing.table, steps.kin))
         return found
+
+    def _mixed(self, rows: Any) -> Any:
+        """A state's rows as far as they show, and constants that are gone; of the others those drawn last."""
+        last, here, now = self.steps.last.rows, self._here, rows.instructions
+        changes = {i: row for i in self.shown if (row := now.get(i)) or here.get(i, -1) >= 0}
+        mixed = patched(last.instructions, [changes])
+        return replace(rows, instructions=mixed, modules=last.modules | rows.modules)
 
 
 def _is_away(was: Any, user: Any) -> bool:

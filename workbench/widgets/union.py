@@ -84,12 +84,16 @@ class Union:
         for module, owner in owners.items():
             if self._owners.get(module) != owner or nodes[owner].module in moved:
                 moved.add(module)
+        known_modules = moved & self._owners.keys()  # the nodes of the others are fresh
         self._owners = owners
         known, known_hoisted = last.nodes, last.hoisted
         found: dict[int, Node] = {}
         ids: Iterable[int] = table.order
-        if table.since is last.mark and not moved:
-            ids = [id for id in ids if id in table.fresh]
+        if table.since is last.mark:
+            also = (
+                {i for i, n in nodes.items() if n.module in known_modules} if known_modules else ()
+            )
+            ids = [id for id in ids if id in table.fresh or id in also]
         for id in ids:
             node = nodes.get(id)
             if node is None:
