@@ -81,9 +81,8 @@ class Glimpse:
 
     @cached_property
     def _new(self) -> list[list[Any]]:
-        """The rows of these states that the state drawn last has not, by id; all touched ones on a way back."""
-        new = self.touched - self.steps.last.rows.instructions.keys()
-        new = sorted(new if new.isdisjoint(self._here) else self.touched)
+        """The rows of these states that the state drawn last has not, by id."""
+        new = sorted(self.touched - self.steps.last.rows.instructions.keys())
         return [[row for id in new if (row := rows.get(id))] for rows in self.fresh]
 
     @cached_property
@@ -127,15 +126,16 @@ class Glimpse:
 
     @cached_property
     def _bodies(self) -> list[tuple[dict[int, list[int]], dict[int, list[int]]]]:
-        """For each of these states such ids in each body, and of those of its owners."""
+        """For each of these states the touched ids in each body, and those of its owners."""
         found: list[tuple[dict[int, list[int]], dict[int, list[int]]]] = []
-        for new in self._new:
+        for rows in self.fresh:
             members, owners = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
-            for row in new:
+            for row in filter(None, map(rows.get, self.touched)):
                 if row.module:
                     members[row.module].append(row.id)
-                for module in row.modules:
-                    owners[module].append(row.id)
+                if row.modules:
+                    for module in row.modules:
+                        owners[module].append(row.id)
             found.append((members, owners))
         return found
 
