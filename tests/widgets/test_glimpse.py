@@ -1,4 +1,4 @@
-"""What shows of a large step is drawn first: it is what the whole shows there, which comes soon after."""
+"""A large step in two parts: first all that is outside closed groups, as the whole has it, then the rest."""
 
 import asyncio
 from collections.abc import Callable, Collection

@@ -154,7 +154,7 @@ class PassExplorer(View):
             self._ahead.soon(AT_ONCE if first else None)
 
     def _first_part(self, step: int) -> bytes | None:
-        """What shows of a large step outside closed groups, if it is not made yet; the rest comes soon."""
+        """The part of a large step outside closed groups, if it is not made yet; the rest comes soon."""
         if step in self._made:
             return None
         with lasting():
