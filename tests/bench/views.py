@@ -108,7 +108,13 @@ def _explorer(program: Any) -> list[tuple[Any, ...]]:
         ("PassExplorer: call", called, 4, False, "s"),
         ("PassExplorer: step seen first, median", statistics.median(first), 0.3, False, "s"),
         ("PassExplorer: step seen first, slowest", max(first), 0.3, False, "s"),
-        ("PassExplorer: the rest inside closed groups, slowest", max(rest), 3, False, "s"),
+        (
+            "PassExplorer: the rest inside closed groups, slowest",
+            max(rest, default=0.0),
+            3,
+            False,
+            "s",
+        ),
         ("PassExplorer: step made ahead, slowest", max(ahead), 0.3, False, "s"),
         ("PassExplorer: step seen again, slowest", max(again), 0.3, False, "s"),
     ]
@@ -123,9 +129,10 @@ async def _first(view: Any, steps: list[int]) -> tuple[list[float], list[float]]
     rest: list[float] = []
     for k in steps:
         first.append(_timed(lambda k=k: setattr(view, "step", k), process_time)[0])
-        view._ahead.stop()
-        is_whole = k in view._made
-        rest.append(0.0 if is_whole else _timed(view._make_ahead, process_time)[0])
+        view._ahead.stop()  # pyright: ignore[reportPrivateUsage]
+        if k not in view._made:  # pyright: ignore[reportPrivateUsage]
+            finish = view._make_ahead  # pyright: ignore[reportPrivateUsage]
+            rest.append(_timed(finish, process_time)[0])
     return first, rest
 
 

@@ -140,7 +140,7 @@ class Glimpse:
         return found
 
     def detail(self) -> dict[str, Any]:
-        """The part of `Steps.detail` that shows, as the view has it first; the scene grows by what it needs."""
+        """The part of `Steps.detail` that the view has first; the scene grows by what that needs."""
         steps, scene = self.steps, self.steps.scene
         before, after = self._orders()
         first, last = (steps.rows[state] for state in self.states)
