@@ -398,3 +398,20 @@ def test_what_shows_of_a_large_step_is_drawn_before_the_rest(
     groups = [n for n in shown.nodes(1) if n["kind"] == "group"]
     assert all("instruction" in n["fact"] or " of " in n["fact"] for n in groups)
     assert {n["key"] or n["id"]: n["world"] for n in shown.nodes(1)} == places
+
+
+def test_the_name_of_a_rule_breaks_behind_underscores_only(show: Show, recording: Recording):
+    k = next(k for k, step in enumerate(recording) for edit in step.edits if "_" in edit.rule)
+    shown = show(PassExplorer(recording, step=k), width=1440, height=860)
+    shown.page.evaluate("document.querySelector('.wb-list').style.width = '150px'")
+    name = shown.page.locator(".wb-list .wb-item strong", has_text="_").first
+    assert "_" in name.inner_text()
+    parts = name.evaluate(
+        """el => [...el.childNodes].filter((n) => n.data).map((n) => {
+          const range = document.createRange();
+          range.selectNode(n);
+          return [n.data, range.getClientRects().length];
+        })"""
+    )
+    assert len(parts) > 1
+    assert all(count == 1 for _, count in parts), parts

@@ -60,7 +60,7 @@ class Steps:
         if sum(len(r.instructions) for r in self.rows) > AT_ONCE:
             first, last = self.at(self.first_visible() if step is None else step)
             states = states[first : last + 1]
-            assert self.kin is not None
+            _ = self.kin  # it is made now, for the first jump has less time
         tables = [self.texts(state).drawing.table for state in states]
         self.scene: Scene = scene_of(tables, self.replaced[states[0] :])
         self.places = {state: k for k, state in enumerate(states)}
