@@ -101,16 +101,39 @@ def _explorer(program: Any) -> list[tuple[Any, ...]]:
     called, view = _timed(lambda: PassExplorer(recording), process_time)
     shown = view.step
     changed = [k for k, step in enumerate(recording.steps) if step.edits and k != shown]
-    first = [_timed(lambda k=k: setattr(view, "step", k), process_time)[0] for k in changed]
+    first, rest = asyncio.run(_first(view, changed))
     ahead = asyncio.run(_ahead(recording, changed))
     again = [_timed(lambda k=k: setattr(view, "step", k), process_time)[0] for k in changed]
     return [
         ("PassExplorer: call", called, 4, False, "s"),
         ("PassExplorer: step seen first, median", statistics.median(first), 0.3, False, "s"),
-        ("PassExplorer: step seen first, slowest", max(first), 3, False, "s"),
+        ("PassExplorer: step seen first, slowest", max(first), 0.3, False, "s"),
+        (
+            "PassExplorer: the rest inside closed groups, slowest",
+            max(rest, default=0.0),
+            3,
+            False,
+            "s",
+        ),
         ("PassExplorer: step made ahead, slowest", max(ahead), 0.3, False, "s"),
         ("PassExplorer: step seen again, slowest", max(again), 0.3, False, "s"),
     ]
+
+
+async def _first(view: Any, steps: list[int]) -> tuple[list[float], list[float]]:
+    """The seconds until each step is answered, and until what closed groups hide follows.
+
+    It runs in a loop as a kernel does, but nothing is made ahead.
+    """
+    first: list[float] = []
+    rest: list[float] = []
+    for k in steps:
+        first.append(_timed(lambda k=k: setattr(view, "step", k), process_time)[0])
+        view._ahead.stop()  # pyright: ignore[reportPrivateUsage]
+        if k not in view._made:  # pyright: ignore[reportPrivateUsage]
+            finish = view._make_ahead  # pyright: ignore[reportPrivateUsage]
+            rest.append(_timed(finish, process_time)[0])
+    return first, rest
 
 
 async def _ahead(recording: Any, steps: list[int]) -> list[float]:

@@ -9,9 +9,10 @@ import workbench as wb
 from tests.browser.conftest import Shown
 from tests.browser.live import Live
 from tests.widgets.networks import hostile, lowered, recorded, residual
+from tests.widgets.test_glimpse import looked_at
 from tests.widgets.views import unpacked
 from workbench.compiler.record.recording import Recording
-from workbench.widgets import PassExplorer, steps
+from workbench.widgets import PassExplorer, glimpse, steps
 
 pytestmark = pytest.mark.browser
 Show = Callable[..., Shown]
@@ -368,3 +369,49 @@ def test_states_that_are_laid_out_later_are_drawn(
         ids = {n["id"] for n in shown.nodes(1) if n["id"] is not None}
         assert ids
         assert ids <= drawn
+
+
+def test_what_shows_of_a_large_step_is_drawn_before_the_rest(
+    show: Show, recording: Recording, monkeypatch: pytest.MonkeyPatch, pictures: Path
+):
+    monkeypatch.setattr(steps, "AT_ONCE", 0)
+    monkeypatch.setattr(glimpse, "LARGE", 1)
+    monkeypatch.setattr(glimpse, "SHARE", 0)
+    view = PassExplorer(recording)
+    view.expanded = []
+    live = Live(view, "data", "step", "edit", "detail", "more", "selected", "expanded")
+    shown = show(live)
+    k = changed(recording)[-1]
+    first = looked_at(view, k, lambda: "partial" not in unpacked(view.detail))
+    whole, view.detail = view.detail, first
+    live.answer(shown)
+    groups = [n for n in shown.nodes(1) if n["kind"] == "group"]
+    assert groups
+    assert {n["fact"] for n in groups} == {"counting…"}
+    assert shown.page.locator(".wb-loading").count() == 1
+    assert "loading" in shown.page.locator(".wb-list").inner_text()
+    places = {n["key"] or n["id"]: n["world"] for n in shown.nodes(1)}
+    shown.page.screenshot(path=pictures / "explorer-first-part.png")
+    view.detail = whole
+    live.answer(shown)
+    shown.page.wait_for_selector(".wb-loading", state="detached")
+    groups = [n for n in shown.nodes(1) if n["kind"] == "group"]
+    assert all("instruction" in n["fact"] or " of " in n["fact"] for n in groups)
+    assert {n["key"] or n["id"]: n["world"] for n in shown.nodes(1)} == places
+
+
+def test_the_name_of_a_rule_breaks_behind_underscores_only(show: Show, recording: Recording):
+    k = next(k for k, step in enumerate(recording) for edit in step.edits if "_" in edit.rule)
+    shown = show(PassExplorer(recording, step=k), width=1440, height=860)
+    shown.page.evaluate("document.querySelector('.wb-list').style.width = '150px'")
+    name = shown.page.locator(".wb-list .wb-item strong", has_text="_").first
+    assert "_" in name.inner_text()
+    parts = name.evaluate(
+        """el => [...el.childNodes].filter((n) => n.data).map((n) => {
+          const range = document.createRange();
+          range.selectNode(n);
+          return [n.data, range.getClientRects().length];
+        })"""
+    )
+    assert len(parts) > 1
+    assert all(count == 1 for _, count in parts), parts

@@ -24,14 +24,25 @@ class Ahead:
         self._work = WeakMethod(work)
         self._planned: asyncio.TimerHandle | None = None
 
-    def soon(self) -> None:
-        """Begin in a while, counted from now."""
-        self.stop()
+    @staticmethod
+    def is_possible() -> bool:
+        """Whether this runs in an event loop, which can do work later."""
         try:
-            loop = asyncio.get_running_loop()
+            asyncio.get_running_loop()
         except RuntimeError:
-            return
-        self._planned = loop.call_later(WAIT, self._go_on)
+            return False
+        return True
+
+    def soon(self, wait: float | None = None) -> None:
+        """Begin in a while, counted from now.
+
+        Args:
+            wait: Seconds; by default `WAIT`.
+        """
+        self.stop()
+        if self.is_possible():
+            loop = asyncio.get_running_loop()
+            self._planned = loop.call_later(WAIT if wait is None else wait, self._go_on)
 
     def stop(self) -> None:
         """Do no more."""

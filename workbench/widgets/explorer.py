@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.edit_states import StatesWithin
 from workbench.widgets.facts import facts_of, told
 from workbench.widgets.filter import links, reached, slots_shown
+from workbench.widgets.glimpse import Glimpse
 from workbench.widgets.graph_view import PAGE_TRAITS, GraphView, View
 from workbench.widgets.label import clipped
 from workbench.widgets.overlay import overlay_of
@@ -27,6 +27,10 @@ from workbench.widgets.payload import Payload
 from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps, laws
 
+MOST_AHEAD = 16_000_000
+"""The bytes of all steps' details from which on no more of them are made ahead."""
+AT_ONCE = 0.01
+"""Seconds until the rest of a step is made of which a part is shown."""
 MOST_LAWS = 6
 """Most laws that are written above a picture."""
 SAVED_BOXES, HOPS = 40, 2
@@ -143,9 +147,19 @@ class PassExplorer(View):
 
     def _send_step(self, _change: Any = None) -> None:
         if self.steps.steps:
+            first = self._first_part(self.step) if self._ahead.is_possible() else None
             with self.hold_sync():
-                self.detail = self._packed(self.step)
-            self._ahead.soon()
+                self.detail = first or self._packed(self.step)
+                self._send_more()
+            self._ahead.soon(AT_ONCE if first else None)
+
+    def _first_part(self, step: int) -> bytes | None:
+        """The part of a large step outside closed groups, if it is not made yet; the rest comes soon."""
+        if step in self._made:
+            return None
+        with lasting():
+            glimpse = Glimpse(self.steps, step, self.open_groups())
+            return packed(glimpse.detail()) if glimpse.is_of_use else None
 
     def _packed(self, step: int) -> bytes:
         """The details of a step; the scene is sent, too, if it has grown since it was."""
@@ -173,14 +187,21 @@ class PassExplorer(View):
             self._parts.clear()
 
     def _make_ahead(self) -> bool:
-        """Make the details of the next or the previous step that changed something; False if there are."""
+        """Complete the step that is shown, or make another that changed something, the nearest first.
+
+        Returns:
+            Whether more steps are to be made, and may be: their data is bounded.
+        """
+        if self.step not in self._made:
+            with self.hold_sync():
+                self.detail = self._packed(self.step)
+            return True
         k, steps = self.step, self.steps.steps
-        later = (i for i in range(k + 1, len(steps)) if steps[i].edits)
-        earlier = (i for i in reversed(range(k)) if steps[i].edits)
-        near = [i for side in (later, earlier) for i in islice(side, 1) if i not in self._made]
-        if near:
-            self._make(near[0])
-        return len(near) > 1
+        left = [i for i in range(len(steps)) if steps[i].edits and i not in self._made]
+        left.sort(key=lambda i: (abs(i - k), i < k))
+        if left:
+            self._make(left[0])
+        return len(left) > 1 and sum(map(len, self._made.values())) < MOST_AHEAD
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""

@@ -5,7 +5,7 @@ Steps of a recording share one scene, so an unchanged instruction keeps its slot
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
@@ -131,6 +131,17 @@ class Scene:
         self._size(versions)
         self.__dict__.pop("order", None)
         return state
+
+    def pass_by(self, table: Table, origins: Origins) -> list[int]:
+        """Add a state that is shown until a better one is there; returns its versions, and keeps none."""
+        state = self.add(table, origins)
+        versions, self.steps[state] = self.steps[state], []
+        return versions
+
+    def by_version(self, order: Iterable[int], marks: Mapping[int, int]) -> list[list[int]]:
+        """The marks of a state's instructions, by version in place of id."""
+        there, known = set(order) if marks else (), self.union.known
+        return [[v, m] for id, m in marks.items() for v in known.get(id, ()) if v in there]
 
     def _body(self, owner: int) -> int:
         """The group of the body of the instruction in a slot, or -1; a new one if it has none."""

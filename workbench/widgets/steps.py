@@ -60,6 +60,7 @@ class Steps:
         if sum(len(r.instructions) for r in self.rows) > AT_ONCE:
             first, last = self.at(self.first_visible() if step is None else step)
             states = states[first : last + 1]
+            _ = self.kin  # it is made now, for the first jump has less time
         tables = [self.texts(state).drawing.table for state in states]
         self.scene: Scene = scene_of(tables, self.replaced[states[0] :])
         self.places = {state: k for k, state in enumerate(states)}
@@ -88,6 +89,16 @@ class Steps:
         self._texts = dict([*self._texts.items()][-1:]) | {key: found}
         return found
 
+    @property
+    def last(self) -> Texts:
+        """The state that was drawn last."""
+        return next(reversed(self._texts.values()))
+
+    def touched_since_last(self, *states: int) -> set[int]:
+        """The ids that edits touched between the state that was drawn last and each of some others."""
+        last = self._point(next(reversed(self._texts)))
+        return set[int]().union(*(self._touched(last, (state, 0)) for state in states))
+
     def _point(self, key: Any) -> tuple[int, int]:
         """A state as another one, and the number of edits behind it."""
         if isinstance(key, int):
@@ -113,16 +124,16 @@ class Steps:
 
     def _place(self, state: int) -> int:
         if state not in self.places:
-            self.places[state] = self.scene.add(self.texts(state).drawing.table, self._kin)
+            self.places[state] = self.scene.add(self.texts(state).drawing.table, self.kin)
         return self.places[state]
 
     def admit(self, k: int, edit: int) -> None:
         """Lay out the state after an edit within step ``k``; the scene grows."""
         table = self.texts_within(k, edit).drawing.table
-        self.admitted[k, edit] = self.scene.add(table, self._kin)
+        self.admitted[k, edit] = self.scene.add(table, self.kin)
 
     @cached_property
-    def _kin(self) -> dict[int, list[int]]:
+    def kin(self) -> dict[int, list[int]]:
         """For each id those that it replaced, and the one that replaced it."""
         kin: dict[int, list[int]] = {}
         for old, new in (pair for pairs in self.replaced for pair in pairs):
@@ -204,11 +215,11 @@ class Steps:
             "versions": len(self.scene.versions),
             "before": Ints(self.scene.steps[first]),
             "after": Ints(self.scene.steps[last]),
-            "gone": self._by_version(k, 0, gone),
-            "come": self._by_version(k, 1, come),
+            "gone": self.scene.by_version(self.scene.steps[first], gone),
+            "come": self.scene.by_version(self.scene.steps[last], come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
             "summary": words if lowered is None else lowered.summary,
-            "edits": _edits(step.edits)
+            "edits": edit_columns(step.edits)
             | {"said": [self.said(k, e) for e in range(len(step.edits))[:SAID]]},
             "misses": [_miss(m) for m in step.recorded_misses],
             "laws": laws(step.edits),
@@ -216,14 +227,6 @@ class Steps:
             "lowered": [_lowered_row(r) for r in lowered or ()],
             "diff": self.diff(k) if lowered is None else self.lowering(k),
         }
-
-    def _by_version(self, k: int, side: int, marks: dict[int, int]) -> list[list[int]]:
-        """The marks of the state before or after step ``k`` by version."""
-        if not marks:
-            return []
-        ids = self.texts(self.at(k)[side]).drawing.table.order
-        versions = self.scene.steps[self.shown(k)[side]]
-        return [[v, marks[id]] for id, v in zip(ids, versions, strict=True) if id in marks]
 
     def diff(self, k: int) -> list[list[Any]]:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""
@@ -252,7 +255,7 @@ def _lowered_row(row: Any) -> dict[str, Any]:
     }
 
 
-def _edits(edits: Sequence[Any]) -> dict[str, Any]:
+def edit_columns(edits: Sequence[Any]) -> dict[str, Any]:
     """Edits as columns: the rule, the time in 100 ns, and the ids added, removed and changed."""
     rules: dict[tuple[Any, ...], int] = {}
     numbers = [rules.setdefault((e.rule, e.law, e.file, e.line), len(rules)) for e in edits]
@@ -274,13 +277,22 @@ def _replayed(rows: Any, edits: Sequence[Any]) -> Any:
     )
 
 
-def marks_of(before: Any, after: Any, edits: Iterable[Any]) -> Marks:
-    """The marks by id, between two states and the edits that lead from one to the other."""
+def marks_of(
+    before: Any, after: Any, edits: Sequence[Any], ids: Iterable[int] | None = None
+) -> Marks:
+    """The marks by id, between two states and the edits that lead from one to the other.
+
+    Args:
+        before: The rows before the edits.
+        after: The rows after them.
+        edits: The edits.
+        ids: Those to mark; by default all that differ.
+    """
     gone: dict[int, int] = {}
     come: dict[int, int] = {}
-    listed = list(edits)
-    heir = dict(pair for edit in listed for pair in edit.replaced)
-    for id in sorted(set[int]().union(*(edit.rows for edit in listed))):
+    heir = dict(pair for edit in edits for pair in edit.replaced)
+    touched = set[int]().union(*(edit.rows for edit in edits)) if ids is None else ids
+    for id in sorted(touched):
         old, new = before.instructions.get(id), after.instructions.get(id)
         if old is new:
             continue

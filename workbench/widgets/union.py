@@ -41,11 +41,11 @@ class Union:
         self.last: Table | None = None
         self._owners: dict[int, int] = {}
         """The id of the owner of each module, in the last state."""
-        self._here: dict[int, int] = {}
+        self.here: dict[int, int] = {}
         """The slot of each id in the last state that had it."""
         self._version: dict[int, int] = {}
         """The version of each id in the last state that had it."""
-        self._known: dict[int, list[int]] = {}
+        self.known: dict[int, list[int]] = {}
         """All versions of each id."""
         self._scopes: dict[tuple[str, ...], Path] = {}
 
@@ -74,7 +74,7 @@ class Union:
         self.slots = [_at(new, s) for s in self.slots]
         self.edges = {(new[a], new[b]): None for a, b in self.edges}
         self.owners = {new[s]: node for s, node in self.owners.items()}
-        self._here = {i: _at(new, s) for i, s in self._here.items()}
+        self.here = {i: _at(new, s) for i, s in self.here.items()}
 
     def _changed(self, table: Table) -> dict[int, Node]:
         """The nodes that are not those of the last state, or whose module has another owner, in order."""
@@ -84,12 +84,16 @@ class Union:
         for module, owner in owners.items():
             if self._owners.get(module) != owner or nodes[owner].module in moved:
                 moved.add(module)
+        known_modules = moved & self._owners.keys()  # the nodes of the others are fresh
         self._owners = owners
         known, known_hoisted = last.nodes, last.hoisted
         found: dict[int, Node] = {}
         ids: Iterable[int] = table.order
-        if table.since is last.mark and not moved:
-            ids = [id for id in ids if id in table.fresh]
+        if table.since is last.mark:
+            also = (
+                {i for i, n in nodes.items() if n.module in known_modules} if known_modules else ()
+            )
+            ids = [id for id in ids if id in table.fresh or id in also]
         for id in ids:
             node = nodes.get(id)
             if node is None:
@@ -161,7 +165,7 @@ class Union:
 
     def _settle(self, table: Table, changed: dict[int, Node]) -> None:
         """Give each changed node a slot and a version."""
-        here, version, previous = self._here, self._version, -1
+        here, version, previous = self.here, self._version, -1
         known = (not n.module and (id not in table.nodes or id in self.page)
                  for id, n in changed.items())  # fmt: skip
         if all(known):  # nothing needs the slot before it
@@ -179,7 +183,7 @@ class Union:
 
     def _at(self, node: Node) -> int:
         """The slot whose body a node is in, or -1."""
-        return self._here[self._owners[node.module]] if node.module in self._owners else PAGE
+        return self.here[self._owners[node.module]] if node.module in self._owners else PAGE
 
     def _slot(self, id: int, at: int) -> int | None:
         return self.page.get(id) if at == PAGE else self.inside.get((id, at))
@@ -214,7 +218,7 @@ class Union:
 
     def _add_version(self, node: Node, slot: int) -> int:
         """The version of a node in a slot: the same as before if an equal one was there."""
-        known = self._known.get(node.id)
+        known = self.known.get(node.id)
         for version in known or ():
             if self.slots[version] == slot and self.versions[version] == node:
                 return version
@@ -224,14 +228,14 @@ class Union:
             self.owners[slot] = node
         version = len(self.versions) - 1
         if known is None:
-            self._known[node.id] = [version]
+            self.known[node.id] = [version]
         else:
             known.append(version)
         return version
 
     def _connect(self, table: Table, changed: dict[int, Node]) -> None:
         """Add the edges of changed nodes."""
-        here, edges = self._here, self.edges
+        here, edges = self.here, self.edges
         for id, node in changed.items():
             if node.inputs and id in table.nodes:
                 user = here[id]

@@ -1,6 +1,6 @@
 // PassExplorer: a recording on a timeline, the graph before and after each pass, its edits and the text diff.
 
-import { Tabs, button, copyText, decode, div, failure, h, soft, spring, take, walkRows } from "./dom.js";
+import { Tabs, button, copyText, decode, div, failure, h, hint, soft, spring, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
 import { diffRows, diffText, editList, lawList, loweredList, missList, stepFacts } from "./lists.js";
 import { PASS_KEYS } from "./keys.js";
@@ -225,7 +225,7 @@ class ExplorerShell extends SceneShell {
   /** @param {Detail} d */
   showStep(d) {
     const s = this.steps[this.index];
-    this.what.querySelector(".wb-loading")?.remove();
+    if (!d.partial) this.what.querySelector(".wb-loading")?.remove();
     this.detail = d;
     this.newOf = new Map(d.replaced);
     if (d.within && !this.states.has(d.index)) this.keepStates(d, d.within);
@@ -249,6 +249,7 @@ class ExplorerShell extends SceneShell {
   stage() {
     const { detail, edit, data, index } = this, states = this.states.get(index), k = edit ?? NaN, old = states?.get(k - 1), now = states?.get(k);
     if (!detail) return;
+    this.scene.partial = !!detail.partial;
     /** @type {(order: Int32Array, marks: Marked) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     if (old && now?.marks) this.place(live(old.order, now.marks[0]), live(now.order, now.marks[1]));
@@ -384,7 +385,7 @@ class ExplorerShell extends SceneShell {
     else if (d.lowered?.length) this.tabs.show({ lowered: `Lowering ${d.lowered.length}` }, "lowered");
     else {
       this.tab = name;
-      this.tabs.show({ edits: `Edits ${d.edits.length}`, misses: `Near misses ${d.misses.length}`, laws: "Laws" }, name);
+      this.tabs.show({ edits: `Edits ${d.partial ?? d.edits.length}`, misses: `Near misses ${d.partial ?? d.misses.length}`, laws: "Laws" }, name);
     }
     const hadFocus = this.list.contains(document.activeElement);
     this.list.replaceChildren(...this.listOf(d, this.tabs.chosen));
@@ -399,6 +400,7 @@ class ExplorerShell extends SceneShell {
   listOf(d, tab) {
     /** @type {(id: number) => void} */
     const show = (id) => this.show(id);
+    if (d.partial) return [hint(d.summary)];
     if (tab === "lowered") return loweredList(d.lowered ?? [], d.summary, (id) => this.after.live.name(id), show);
     if (tab === "edits") return editList(d, this.edit, (k) => this.showEdit(k), !this.data.sides?.length);
     return tab === "misses" ? missList(d, (id) => this.nameOf(id), show) : lawList(d);

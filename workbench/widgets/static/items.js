@@ -74,7 +74,7 @@ function enclose(closed, live, v, box) {
 function groupItem(scene, group) {
   const { key, label } = scene.data.groups, { box, ids, total } = group, k = box.i - scene.slots;
   const marks = MARKS.filter((m) => group[m]).map((m) => PALETTE.glyphs[m] + group[m]);
-  const own = marks.length ? `${marks.join(" ")} of ${total.toLocaleString("en")}` : count(total, "instruction");
+  const own = scene.partial ? "counting…" : marks.length ? `${marks.join(" ")} of ${total.toLocaleString("en")}` : count(total, "instruction");
   return { i: box.i, key: key[k], group: true, opens: true, title: label[k], fact: own, own, ids, blocks: Object.values(group.blocks), family: -1, chips: [], ...place(box, box.w) };
 }
 

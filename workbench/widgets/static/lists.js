@@ -62,6 +62,9 @@ function diffRows(rows, show, [old, now]) {
 const diffText = (rows) => rows.flatMap(([kind, , before, after]) =>
   (kind === "~" ? ["- " + before, "+ " + after] : kind === "…" ? [`@@ ${before} @@`] : [(kind === "=" ? " " : kind) + " " + before])).join("\n");
 
+/** The name of a rule, which may break behind each underscore. @param {string} name */
+const ruleName = (name) => h("strong", {}, name.split(/(?<=_)/).flatMap((part) => [h("wbr"), part]));
+
 /** @param {...Child} parts */
 const row = (...parts) => div("line", parts);
 
@@ -88,7 +91,7 @@ function editList({ edits, sources }, chosen, open, parted) {
   /** @type {(k: number | null, ...parts: Child[]) => HTMLElement} */
   const item = (k, ...parts) => h("div", { class: "wb-item" + (k === chosen ? " wb-chosen" : ""), "data-edit": k ?? "", tabIndex: -1, onclick: () => open(k) }, parts);
   return [...(parted ? [item(null, h("strong", {}, "Whole pass"))] : []), ...some(edits, (e) => item(e.index,
-    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), h("strong", {}, e.rule), spring(), e.ms ? soft(`${number(e.ms)} ms`) : null),
+    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), ruleName(e.rule), spring(), e.ms ? soft(`${number(e.ms)} ms`) : null),
     e.what ? h("code", { class: "wb-say" }, e.what) : null,
     e.law && e.law !== e.what ? div("soft wb-law", e.law) : null, where(e, sources)))];
 }
@@ -101,14 +104,14 @@ function editList({ edits, sources }, chosen, open, parted) {
 function missList({ misses, sources }, name, show) {
   if (!misses.length) return [hint("No rule met its pattern and declined.")];
   return some(misses, (m) => h("div", { class: "wb-item", tabIndex: -1, onclick: (/** @type {Event} */ e) => show(refOf(e, m.instruction)) },
-    h("strong", {}, m.rule), h("div", {}, linked(m.reason, name, null)), div("soft", `at ${name(m.instruction)}`), where(m, sources)));
+    ruleName(m.rule), h("div", {}, linked(m.reason, name, null)), div("soft", `at ${name(m.instruction)}`), where(m, sources)));
 }
 
 /** @param {Detail} detail */
 function lawList({ laws, sources }) {
   if (!laws.length) return [hint("No rule with a law was applied by this pass.")];
   return some(laws, (l) => h("div", { class: "wb-item", tabIndex: -1 },
-    row(h("strong", {}, l.rule), spring(), soft(`${l.count} ×`)), h("code", { class: "wb-say" }, l.law), where(l, sources)));
+    row(ruleName(l.rule), spring(), soft(`${l.count} ×`)), h("code", { class: "wb-say" }, l.law), where(l, sources)));
 }
 
 /**

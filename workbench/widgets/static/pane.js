@@ -249,7 +249,7 @@ class Pane {
     const edges = this.edges.filter((e) => e.x0 < x1 && e.x1 > cam.x && e.y0 < y1 && e.y1 > cam.y), over = this.hover?.id;
     this.drawPanels(ctx, seen);
     drawEdges(ctx, edges, theme, cam.k, (e) => touches(e, owner.selected) || touches(e, over));
-    if (cam.k >= 0.3) for (const b of this.panels) if (seen(b, 0)) drawHeader(ctx, b, this.titleOf(b), String(this.within.get(b.g) ?? 0), theme);
+    if (cam.k >= 0.3) for (const b of this.panels) if (seen(b, 0)) drawHeader(ctx, b, this.titleOf(b), this.live.scene.partial ? "…" : String(this.within.get(b.g) ?? 0), theme);
     this.drawNodes(ctx, seen, age);
     if (cam.k > 0.5) for (const e of edges) if (cam.k > 2 || touches(e, over)) drawEdgeLabel(ctx, e, shapeText(this.live.node(e.source)), theme);
   }

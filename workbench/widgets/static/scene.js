@@ -80,6 +80,8 @@ class Scene {
     this.bodyOf = new Map();
     data.groups.slot.forEach((slot, g) => slot >= 0 && this.bodyOf.set(slot, g));
     this.sizes = slotSizes(data);
+    /** Whether what closed groups hide is still to come. */
+    this.partial = false;
     /** @type {(Version | undefined)[]} */
     this.cache = [];
   }

@@ -119,6 +119,8 @@ type DiffRow = [kind: string, id: number, before: string, after?: string];
 interface Detail {
   index: number; versions: number; before: Int32Array; after: Int32Array; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
   summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; sources: RuleSources; lowered?: Lowered[]; diff: DiffRow[];
+  /** What stands for numbers that are still to come: until then only what is outside closed groups is known. */
+  partial?: string;
   /** The states after its edits, on a page. */
   within?: Within;
 }
