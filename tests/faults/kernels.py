@@ -71,7 +71,7 @@ def _large(value: Any) -> Any:
 
 
 _LAST = (r"(l\d+) < (\d+); \1 \+= 1", r"\1 < \2 - 1; \1 += 1")
-_TURNED = (r"3 \* i1 \+ i2 \+ (\d+) \* i3", r"\1 * i1 + i2 + 3 * i3")
+_TURNED = (r"144 \* (l\d+) \+ 3 \* (l\d+)", r"3 * \1 + 144 * \2")
 _EXP = (r"\bexp\(", "tempered(")
 _TEMPERED = "DEVICE f32 tempered(f32 x) { return exp(0.95f * x); }\n"
 _NORM = "/embeddings/ReduceMean_6"
@@ -116,7 +116,7 @@ LOOPS: dict[str, tuple[str, str, Plant]] = {
     ),
     "window_one_short": (
         "small_cnn", "/MaxPool_3",
-        under("small_cnn", _kernel("/MaxPool_3", ("l0 < 3;", "l0 < 2;")), reference="cpu"),
+        under("small_cnn", _kernel("/MaxPool_3", ("l2 < 3;", "l2 < 2;")), reference="cpu"),
     ),
     "attention_tempered": (
         "small_encoder", f"{ATTENTION}/Softmax_30",

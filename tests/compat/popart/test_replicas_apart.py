@@ -167,6 +167,8 @@ class Graphs:
         patch.setattr(OpenCLDevice, "replay", self.replay)
         for name in ("launch", "copy"):
             patch.setattr(OpenCLDevice, name, self.kept(getattr(OpenCLDevice, name)))
+        prepare = OpenCLDevice.prepare
+        patch.setattr(OpenCLDevice, "prepare", lambda *given: self.kept(prepare(*given)))
 
     def kept(self, call: Any) -> Any:
         def keep(*given: Any) -> None:

@@ -1,5 +1,7 @@
 """Models under load: counts, latencies, batches, and what ends a measurement."""
 
+from threading import Barrier
+
 import numpy as np
 import pytest
 
@@ -127,3 +129,14 @@ def test_a_program_is_compiled_for_the_target():
     program.main.add_return(program.main.add("add", x, x))
     found = wb.serve_bench(program, streams=[1], target="cpu", **QUICK)
     assert "sum on NumPy" in found.summary
+
+
+def test_the_start_is_not_broken_once_all_were_ready(monkeypatch: pytest.MonkeyPatch):
+    """A client that has not left the barrier yet would take it for another's failure, and not run."""
+
+    def broken(_: Barrier) -> None:
+        raise AssertionError("aborted")
+
+    monkeypatch.setattr(Barrier, "abort", broken)
+    found = wb.serve_bench(scaled(), streams=[2], target="cpu", seconds=0.0, progress=False)
+    assert len(found.loads[0].latencies) >= 2

@@ -103,6 +103,18 @@ class Client:
                 self.model.free_gpu_memory(data.data_ptr)
 
 
+def _started(start: Barrier) -> bool:
+    """Wait for the clients; whether all were ready."""
+    try:
+        start.wait(_STARTS_WITHIN)
+    except BrokenBarrierError:
+        return False
+    except BaseException:
+        start.abort()  # only now: one that has not left the barrier yet would take it for another's failure
+        raise
+    return True
+
+
 def together(clients: list[Client], seconds: float) -> float:
     """Let clients work at once; the seconds from the first one's start to the end of the last run.
 
@@ -120,12 +132,9 @@ def together(clients: list[Client], seconds: float) -> float:
     for thread in threads:
         thread.start()
     try:
-        start.wait(_STARTS_WITHIN)
-        stop.wait(seconds)
-    except BrokenBarrierError:
-        pass
+        if _started(start):
+            stop.wait(seconds)
     finally:
-        start.abort()
         stop.set()
         for thread in threads:
             thread.join()
