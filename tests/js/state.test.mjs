@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { ORDER, columns } from "./scenes.mjs";
 import { Live, Scene } from "../../workbench/widgets/static/scene.js";
-import { attributes, bytes, count, number, percent } from "../../workbench/widgets/static/format.js";
+import { attributes, bytes, count, duration, number, percent } from "../../workbench/widgets/static/format.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "../../workbench/widgets/static/kernel_table.js";
 import { diffText } from "../../workbench/widgets/static/lists.js";
 import { centring, fitted, home, leastZoom, panned, readCamera, revealing, writeCamera, zoomed } from "../../workbench/widgets/static/camera.js";
@@ -153,6 +153,7 @@ test("attributes are split where they end, not within lists", () => {
 test("numbers have three digits, counts their plural, sizes their unit", () => {
   assert.deepEqual([0, 0.0123, 3.14159, 42, 4567, 1e-6, 12345, NaN, -Infinity].map(number), ["0", "0.0123", "3.14", "42", "4,567", "1.00e-6", "1.23e4", "NaN", "−∞"]);
   assert.deepEqual([count(1, "match", "matches"), count(2, "match", "matches"), count(1000, "row")], ["1 match", "2 matches", "1,000 rows"]);
+  assert.deepEqual([duration(0.5), duration(999), duration(24700)], ["0.5 ms", "999 ms", "24.7 s"]);
   assert.deepEqual([bytes(999), bytes(1024), bytes(2e6), bytes(3e9), percent(0.5), percent(null)], ["999 B", "1.02 kB", "2 MB", "3 GB", "50 %", ""]);
 });
 

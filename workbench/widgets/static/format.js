@@ -32,6 +32,9 @@ const known = (n) => n !== null && n !== undefined;
 /** @param {number} n */
 const bytes = (n) => (n < 1e3 ? `${n} B` : n < 1e6 ? `${number(n / 1e3)} kB` : n < 1e9 ? `${number(n / 1e6)} MB` : `${number(n / 1e9)} GB`);
 
+/** @param {number} ms */
+const duration = (ms) => (ms < 1e3 ? `${number(ms)} ms` : `${number(ms / 1e3)} s`);
+
 /** @param {number | null | undefined} n */
 const percent = (n) => (known(n) ? `${number(100 * n)} %` : "");
 
@@ -64,4 +67,4 @@ function attributes(text) {
  */
 const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-export { attributes, bytes, count, known, number, percent, wordsOf };
+export { attributes, bytes, count, duration, known, number, percent, wordsOf };

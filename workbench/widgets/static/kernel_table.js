@@ -1,6 +1,6 @@
 // The columns of the table of kernels, its filter and order, and a kernel's description.
 
-import { bytes, count, known, number, percent, wordsOf } from "./format.js";
+import { bytes, count, duration, known, number, percent, wordsOf } from "./format.js";
 
 /** @typedef {{ key: string, heading: string, title: string, text: (kernel: Kernel) => string | number, by: (kernel: Kernel) => string | number | null }} Column */
 /** @typedef {{ key: string, way: 1 | -1 }} Order */
@@ -54,7 +54,7 @@ function factsOf(r) {
   const spilled = r.spills ? `${count(r.spills, "register")} spilled` : r.local ? `${bytes(r.local)} local per work item` : "";
   const full = known(r.occupancy) ? ` (${percent(r.occupancy)} of its work items)` : "";
   return [
-    known(r.ms) ? `${number(r.ms)} ms, ${percent(r.share)} of the device's time` : "", `${r.grid} blocks × ${r.block} work items`,
+    known(r.ms) ? `${duration(r.ms)}, ${percent(r.share)} of the device's time` : "", `${r.grid} blocks × ${r.block} work items`,
     known(r.registers) ? count(r.registers, "register") : "", r.shared ? `${bytes(r.shared)} shared` : "", spilled,
     known(r.blocks) ? `${count(r.blocks, "block")} per unit${full}` : "", `${bytes(r.bytes)} moved`, r.flops ? `${number(r.flops / 1e6)} MFLOP` : "",
     `${bytes(r.code)} of code`,

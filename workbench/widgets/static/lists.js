@@ -2,7 +2,7 @@
 
 import { div, h, hint, soft, spring } from "./dom.js";
 import { linked, refOf } from "./refs.js";
-import { count, number } from "./format.js";
+import { count, duration } from "./format.js";
 
 const CHUNK = 200;
 /** @type {Record<string, { glyph: string, style: string }>} */
@@ -91,7 +91,7 @@ function editList({ edits, sources }, chosen, open, parted) {
   /** @type {(k: number | null, ...parts: Child[]) => HTMLElement} */
   const item = (k, ...parts) => h("div", { class: "wb-item" + (k === chosen ? " wb-chosen" : ""), "data-edit": k ?? "", tabIndex: -1, onclick: () => open(k) }, parts);
   return [...(parted ? [item(null, h("strong", {}, "Whole pass"))] : []), ...some(edits, (e) => item(e.index,
-    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), ruleName(e.rule), spring(), e.ms ? soft(`${number(e.ms)} ms`) : null),
+    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), ruleName(e.rule), spring(), e.ms ? soft(duration(e.ms)) : null),
     e.what ? h("code", { class: "wb-say" }, e.what) : null,
     e.law && e.law !== e.what ? div("soft wb-law", e.law) : null, where(e, sources)))];
 }
@@ -140,7 +140,7 @@ function stepFacts({ name, before, after, edits, ms }, k, n) {
   const figure = (/** @type {string} */ text) => h("span", { class: "wb-number" }, text);
   return [soft(`${k}/${n} `), h("strong", {}, name), " ▾",
     figure(before === after ? count(after, "instruction") : `${before.toLocaleString("en")} → ${count(after, "instruction")}`),
-    figure(count(edits, "edit")), figure(`${number(ms)} ms`)];
+    figure(count(edits, "edit")), figure(duration(ms))];
 }
 
 export { diffRows, diffText, editList, lawList, loweredList, missList, stepFacts };
