@@ -37,7 +37,7 @@ from workbench.gpu.run.collectives import exchange, settle
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 from workbench.gpu.run.memory import allocated, free_all
 from workbench.gpu.run.pieces import Pieces
-from workbench.gpu.run.ready import Preparation, Ready, Rename, iterations, launches, swapped, uses
+from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
 """A function called after each instruction that computes something, with its value.
@@ -118,8 +118,8 @@ class Executable:
     def _prepare(self, step: Step, pointers: Mapping[Root, Pointer] | None = None) -> Ready:
         """A step made ready for all runs, or for one in which some memory is elsewhere."""
         known = {**self._pointers, **(pointers or {})}
-        rename: Rename | None = {} if pointers is None else None
-        return Preparation(self.device, self._function, known.__getitem__).of(step, rename)
+        at, many = known.__getitem__, pointers is None
+        return Preparation(self.device, self._function, at, many).of(step)
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from workbench.compiler.errors import EvaluationError
@@ -24,6 +25,7 @@ from workbench.gpu.lowering.plan import (
 
 Rename: TypeAlias = Mapping[Root, Root]
 """The memory that odd iterations of the loops around a step use instead."""
+NOTHING: Rename = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,15 @@ class Preparation:
         device: The device.
         function: The loaded kernel of a name.
         pointer: The memory of a root.
+        many: Whether steps are run many times, so that it pays to prepare their launches.
     """
 
     device: Device
     function: Callable[[str], Any]
     pointer: Callable[[Root], Pointer]
+    many: bool = True
 
-    def of(self, step: Step, rename: Rename | None = None) -> Ready:
+    def of(self, step: Step, rename: Rename = NOTHING) -> Ready:
         """A step made ready.
 
         Args:
@@ -62,20 +66,19 @@ class Preparation:
             rename: The memory that it uses instead, if it is in a loop.
         """
         if isinstance(step, LoopStep):
-            return self._loop(step, rename or {})
+            return replace(self, many=True)._loop(step, rename)
         if not isinstance(step, KernelStep):
             inner = inner_steps(step)
             return Ready(step, branches=tuple(self._all(i, rename) for i in inner))
         kernel = step.launch.kernel
         function = self.function(kernel.name)
         roots = step.launch.arguments
-        names = rename or {}
-        pointers = tuple(self.pointer(names.get(r, r)) for r in roots)
+        pointers = tuple(self.pointer(rename.get(r, r)) for r in roots)
         if any(p is None for p in pointers):  # of a parameter whose memory is not bound yet
             return Ready(step, function, pointers)
         maps = (self.device.tile_map(pointers[m.argument], m) for m in kernel.maps)
         arguments = (*pointers, *maps)
-        if rename is None:
+        if not self.many:
             return Ready(step, function, arguments)
         sizes = kernel.grid, kernel.block, kernel.shared
         return Ready(step, function, arguments, self.device.prepare(function, *sizes, arguments))
@@ -85,7 +88,7 @@ class Preparation:
         parts = (step.body, rename), (step.body, odd), (step.after, rename), (step.after, odd)
         return Ready(step, branches=tuple(self._all(steps, names) for steps, names in parts))
 
-    def _all(self, steps: tuple[Step, ...], rename: Rename | None) -> tuple[Ready, ...]:
+    def _all(self, steps: tuple[Step, ...], rename: Rename) -> tuple[Ready, ...]:
         return tuple(self.of(s, rename) for s in steps)
 
 

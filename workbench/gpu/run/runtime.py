@@ -16,7 +16,6 @@ from workbench.compiler.run.inputs import check_inputs
 from workbench.gpu.devices.base import Event, Launch, Pointer, Stream
 from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.layout import laid_out
-from workbench.gpu.lowering.plan import KernelStep
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
@@ -206,7 +205,7 @@ class Runtime(Executable):
             self._steps(self._ready, stream)
             return
         if self._launches is None:
-            self._launches = [self._packed(r) for one in self._ready for _, r in launches(one)]
+            self._launches = [_launch(r) for one in self._ready for _, r in launches(one)]
         if not graph:
             for launch in self._launches:
                 launch(stream)
@@ -225,13 +224,11 @@ class Runtime(Executable):
             launch(stream)
             mark(row, before, self.device.record(stream))
 
-    def _packed(self, ready: Ready) -> Launch:
-        if ready.launch is not None:
-            return ready.launch
-        assert isinstance(ready.step, KernelStep)
-        kernel = ready.step.launch.kernel
-        sizes = kernel.grid, kernel.block, kernel.shared
-        return self.device.prepare(ready.function, *sizes, ready.arguments)
+
+def _launch(ready: Ready) -> Launch:
+    """The launch of a kernel, all of whose memory is bound."""
+    assert ready.launch is not None
+    return ready.launch
 
 
 def _is_there(value: Any, shape: Shape) -> bool:
