@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.gpu.emit.index import Index, Variable
-from workbench.gpu.emit.tensors import Memory, Tensors
+from workbench.gpu.emit.tensors import Tensors
 from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.matrix import UNITS, Blocking
 from workbench.gpu.kernels.matrix_tiles import CHUNK, COPIES, WARP
 from workbench.gpu.kernels.product import Operand, Product, Store
-from workbench.gpu.kernels.sources import sources
+from workbench.gpu.kernels.sources import bind_named, sources
 from workbench.gpu.kernels.warpgroup import ALIGN, DEPTH, Warpgroup
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def plain(
 def suits(lowering: Lowering, product: Product) -> bool:
     """Whether the copy engine can load both operands."""
     t = Tensors(Writer())
-    for number, (one, place) in enumerate(sources(lowering, product.heart.inputs)):
-        t.bind(one, Memory(f"x{number}", place.shape, place.offset))
+    bind_named(t, sources(lowering, product.heart.inputs))
     return all(plain(o, product.lens, n, product.k, t) is not None for o, n in _operands(product))
 
 

@@ -19,7 +19,7 @@ from workbench.gpu.emit.tensors import Indices, Memory, Tensors
 from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.kernel import Builder, Launch, Place
 from workbench.gpu.kernels.product import Product, Source, as_work, split_over, start_of
-from workbench.gpu.kernels.sources import Sources, sources
+from workbench.gpu.kernels.sources import Sources, bind_named, sources
 
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
@@ -167,23 +167,22 @@ class _Found:
         self.lowering, self.product, self.side = lowering, product, side
         self.operand = (product.a, product.b)[side]
         self.whole = (product.m, product.n)[side]
-        self.known = dict(sources(lowering, product.heart.inputs))
-        self.named = {f"x{k}": one for k, one in enumerate(self.known)}
+        known = sources(lowering, product.heart.inputs)
         self.tensors = _Reads(Writer())
-        for name, one in self.named.items():
-            place = self.known[one]
-            self.tensors.bind(one, Memory(name, place.shape, place.offset))
+        places = bind_named(self.tensors, known)
+        self.named = dict(zip(places, known, strict=True))
+        """The values in memory and their places, by the names of their pointers."""
 
     def place(self, found: Source) -> Place:
         """The place of the tensor that an element is in."""
-        return self.known[self.named[found.pointer]]
+        return self.named[found.pointer][1]
 
     def sources(self) -> Sources:
         """The values in memory that the operand is computed from."""
         lens = (*self.product.lens, self.whole, self.product.k)
         *batch, across, k = [Index.of(Variable(f"at{a}", 0, n - 1)) for a, n in enumerate(lens)]
         self.operand.value(self.tensors, tuple(batch), across, k)
-        return [(one, self.known[one]) for n, one in self.named.items() if n in self.tensors.read]
+        return [one for name, one in self.named.items() if name in self.tensors.read]
 
     def literal(self) -> tuple[Source, Array] | None:
         """The place of a constant's elements, and its memory; None if the operand is none."""
@@ -217,8 +216,7 @@ class _Found:
             terms = max(self.operand.inner or (self.product.k,))
             table = np.zeros((terms - 1) * step + 1, np.float32)
             zeros = self.lowering.constant(self.product.heart, number, table)
-        source = self.named[found.pointer], self.place(found)
-        return Direct(self.product, self.side, source, step, zeros)
+        return Direct(self.product, self.side, self.named[found.pointer], step, zeros)
 
     def evenly(self, width: int) -> tuple[Source, int] | None:
         """The place of elements, and the distance between terms; None if that is not even.

@@ -53,11 +53,18 @@ def strides_of(lowering: Lowering, instruction: Instruction) -> tuple[int, ...]:
         return place.shape.strides
     seen = _Seen(Writer())
     lens = instruction.shape.lens
-    for k, (one, where) in enumerate(sources(lowering, [instruction])):
-        seen.bind(one, Memory(f"x{k}", where.shape, where.offset))
+    bind_named(seen, sources(lowering, [instruction]))
     index = [Index.of(Variable(f"axis{a}", 0, n - 1)) for a, n in enumerate(lens)]
     seen.at(instruction, index)
     return tuple(step(seen.offset, f"axis{a}") for a in range(len(lens)))
+
+
+def bind_named(t: Tensors, known: Sources) -> dict[str, Place]:
+    """Bind values in memory to pointers that no kernel has, to ask where elements are; the places by name."""
+    named = {f"x{k}": place for k, (_, place) in enumerate(known)}
+    for (one, place), name in zip(known, named, strict=True):
+        t.bind(one, Memory(name, place.shape, place.offset))
+    return named
 
 
 class _Seen(Tensors):
