@@ -136,6 +136,18 @@ class Collective(Operation):
         return given.apply(name, **groups, **attributes)
 
 
+def _check_adds(op: Collective, combine: Combine) -> None:
+    """Refuse the gradient of anything but a sum.
+
+    Raises:
+        DifferentiationError: It is no sum.
+    """
+    if combine is not Combine.ADD:
+        raise DifferentiationError(
+            f"{op.name}: combine={combine.value} has no gradient; only add does"
+        )
+
+
 def _check_combined(op: Collective, how: Combine, type: DType) -> None:
     if type is DType.BOOL and how in (Combine.ADD, Combine.MUL):
         raise ShapeError(f"{op.name}: {how.value} of bool; expected min (and) or max (or)")
@@ -172,10 +184,7 @@ class AllReduce(Collective):
         Raises:
             DifferentiationError: It is no sum.
         """
-        if self.combine is not Combine.ADD:
-            raise DifferentiationError(
-                f"all_reduce: combine={self.combine.value} has no gradient; only add does"
-            )
+        _check_adds(self, self.combine)
         return [self._across("all_reduce", given)]
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
@@ -252,10 +261,7 @@ class ReduceScatter(Collective):
         Raises:
             DifferentiationError: It is no sum.
         """
-        if self.combine is not Combine.ADD:
-            raise DifferentiationError(
-                f"reduce_scatter: combine={self.combine.value} has no gradient; only add does"
-            )
+        _check_adds(self, self.combine)
         return [self._across("all_gather", given)]
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
