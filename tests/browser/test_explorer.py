@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -400,12 +401,8 @@ def test_what_shows_of_a_large_step_is_drawn_before_the_rest(
     assert {n["key"] or n["id"]: n["world"] for n in shown.nodes(1)} == places
 
 
-def test_the_name_of_a_rule_breaks_behind_underscores_only(show: Show, recording: Recording):
-    k = next(k for k, step in enumerate(recording) for edit in step.edits if "_" in edit.rule)
-    shown = show(PassExplorer(recording, step=k), width=1440, height=860)
-    shown.page.evaluate("document.querySelector('.wb-list').style.width = '150px'")
-    name = shown.page.locator(".wb-list .wb-item strong", has_text="_").first
-    assert "_" in name.inner_text()
+def expect_whole_parts(name: Any) -> None:
+    """A name has several parts, of which none is broken."""
     parts = name.evaluate(
         """el => [...el.childNodes].filter((n) => n.data).map((n) => {
           const range = document.createRange();
@@ -415,3 +412,19 @@ def test_the_name_of_a_rule_breaks_behind_underscores_only(show: Show, recording
     )
     assert len(parts) > 1
     assert all(count == 1 for _, count in parts), parts
+
+
+def test_the_name_of_a_rule_breaks_behind_underscores_only(show: Show, recording: Recording):
+    k = next(k for k, step in enumerate(recording) for edit in step.edits if "_" in edit.rule)
+    shown = show(PassExplorer(recording, step=k), width=1440, height=860)
+    shown.page.evaluate("document.querySelector('.wb-list').style.width = '150px'")
+    name = shown.page.locator(".wb-list .wb-item strong", has_text="_").first
+    assert "_" in name.inner_text()
+    expect_whole_parts(name)
+
+
+def test_the_name_of_a_pass_breaks_between_its_words_only(show: Show, recording: Recording):
+    shown = show(PassExplorer(recording), width=1440, height=860)
+    shown.page.keyboard.press("l")
+    shown.page.evaluate("document.querySelector('.wb-passrow').parentElement.style.width = '250px'")
+    expect_whole_parts(shown.page.locator(".wb-passrow > :nth-child(2)", has_text="_").first)

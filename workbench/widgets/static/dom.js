@@ -252,4 +252,7 @@ function failure(el, error) {
   console.warn(error);
 }
 
-export { Tabs, button, copyText, decode, div, failure, h, heading, hint, isDark, isPlainKey, moved, onTheme, searchField, soft, spring, take, targetOf, walkRows };
+/** A name that may break behind underscores, brackets and equals signs. @param {string} name */
+const breakable = (name) => name.split(/(?<=[_(=])/).flatMap((part) => [h("wbr"), part]);
+
+export { Tabs, breakable, button, copyText, decode, div, failure, h, heading, hint, isDark, isPlainKey, moved, onTheme, searchField, soft, spring, take, targetOf, walkRows };

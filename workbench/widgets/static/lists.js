@@ -1,6 +1,6 @@
 // The lists of the pass explorer: the text diff, edits, near misses and laws.
 
-import { div, h, hint, soft, spring } from "./dom.js";
+import { breakable, div, h, hint, soft, spring } from "./dom.js";
 import { linked, refOf } from "./refs.js";
 import { count, duration } from "./format.js";
 
@@ -62,8 +62,8 @@ function diffRows(rows, show, [old, now]) {
 const diffText = (rows) => rows.flatMap(([kind, , before, after]) =>
   (kind === "~" ? ["- " + before, "+ " + after] : kind === "…" ? [`@@ ${before} @@`] : [(kind === "=" ? " " : kind) + " " + before])).join("\n");
 
-/** The name of a rule, which may break behind each underscore. @param {string} name */
-const ruleName = (name) => h("strong", {}, name.split(/(?<=_)/).flatMap((part) => [h("wbr"), part]));
+/** @param {string} name */
+const ruleName = (name) => h("strong", {}, breakable(name));
 
 /** @param {...Child} parts */
 const row = (...parts) => div("line", parts);

@@ -1,6 +1,6 @@
 // The passes of a recording by name, in a panel: filtered by words, with edits and time of each.
 
-import { h, hint, searchField, take, targetOf, walkRows } from "./dom.js";
+import { breakable, h, hint, searchField, take, targetOf, walkRows } from "./dom.js";
 import { duration, wordsOf } from "./format.js";
 import { Menu } from "./menu.js";
 
@@ -34,7 +34,7 @@ class PassList extends Menu {
       this.owner.go(k, true);
     };
     return h("div", { class: "wb-passrow" + (k === this.owner.index ? " wb-chosen" : ""), tabIndex: -1, "data-step": k, onclick: act },
-      [k + 1, s.name, s.edits || (s.changed ? "" : "–"), duration(s.ms)].map((text) => h("span", {}, text)));
+      [k + 1, breakable(s.name), s.edits || (s.changed ? "" : "–"), duration(s.ms)].map((text) => h("span", {}, text)));
   }
 
   /** From the field, the arrow goes to the rows, and Enter to the first pass. @param {KeyboardEvent} e */
