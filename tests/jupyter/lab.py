@@ -47,12 +47,17 @@ CHOSEN = """(path) => {
   if (shell.currentWidget === panel) return true;
   shell.activateById(panel.id);
 }"""
-RESTS = """(path) => {
+IDLE = """async (kernel) => kernel?.status === "idle" || (
+  kernel?.status === "starting" && kernel.connectionStatus === "connected"
+  && Boolean(await kernel.requestKernelInfo())
+)"""
+"""A kernel reports from several threads: "starting" may come after the last "idle" that JupyterLab reads."""
+RESTS = f"""async (path) => {{
   const app = window.jupyterapp, panel = window.opened[path];
-  return panel.context.sessionContext.session?.kernel?.status === "idle"
+  return await ({IDLE})(panel.context.sessionContext.session?.kernel)
     && app.commands.isEnabled("notebook:run-all-cells")
     && panel.content.widgets.every((cell) => cell.model.executionState !== "running");
-}"""
+}}"""
 RAN = """(path) => {
   const code = [...window.opened[path].content.model.cells]
     .filter((cell) => cell.type === "code" && cell.sharedModel.getSource().length);

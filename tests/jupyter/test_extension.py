@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Page
 
-from tests.jupyter.lab import OPEN_MS, Lab, Notebook
+from tests.jupyter.lab import IDLE, OPEN_MS, Lab, Notebook
 from tests.jupyter.test_first_look import INK, NODES
 from tests.models.registry import MODELS
 from workbench.widgets.saved import LIMIT, MIME
@@ -28,10 +28,10 @@ DIE = """() => {
   const { sessionContext } = window.jupyterapp.shell.currentWidget.context;
   sessionContext.session.kernel.requestExecute({ code: "import os; os._exit(1)" });
 }"""
-RESTARTED = """() => {
-  const { sessionContext } = window.jupyterapp.shell.currentWidget.context;
-  return sessionContext.session.kernel.status === "idle";
-}"""
+RESTARTED = f"""async () => {{
+  const {{ sessionContext }} = window.jupyterapp.shell.currentWidget.context;
+  return await ({IDLE})(sessionContext.session.kernel);
+}}"""
 KERNELS = "async () => (await (await fetch('/api/kernels')).json()).length"
 
 
