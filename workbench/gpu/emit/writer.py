@@ -133,15 +133,21 @@ class Writer:
 
     @contextmanager
     def loop(
-        self, count: int, start: str = "0", step: str = "1", prefix: str = "l", unroll: bool = False
+        self,
+        count: int,
+        start: str = "0",
+        step: str = "1",
+        prefix: str = "l",
+        unroll: bool = False,
+        end: str = "",
     ) -> Generator[Index]:
-        """A loop over ``start``, ``start + step``, … below ``count``; yields the index."""
+        """A loop over ``start``, ``start + step``, … below ``count``, or ``end``; yields the index."""
         name = self.name(prefix)
         if unroll:
             self.line("UNROLL")
         type = self.integer_type
         bump = f"++{name}" if step == "1" else f"{name} += {step}"
-        with self.block(f"for ({type} {name} = {start}; {name} < {count}; {bump})"):
+        with self.block(f"for ({type} {name} = {start}; {name} < {end or count}; {bump})"):
             yield Index.of(Variable(name, 0, max(count - 1, 0)))
 
     # The result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.compiler.ir.instruction import Instruction
-from workbench.gpu.kernels import attention_matrix
+from workbench.gpu.kernels import attention_bulk, attention_matrix
 from workbench.gpu.kernels.attention_pattern import recognised
 from workbench.gpu.kernels.attention_rows import MOST_ROWS, by_rows
 from workbench.gpu.kernels.attention_tiles import tiled
@@ -35,5 +35,6 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
     if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
         return None
     if lowering.machine.matrix and attention_matrix.suits(found):
-        return [attention_matrix.on_matrix_units(lowering, found)]
+        bulk = attention_bulk.attention(lowering, found)
+        return [bulk or attention_matrix.on_matrix_units(lowering, found)]
     return [tiled(lowering, found)]

@@ -41,14 +41,15 @@ class Operands:
             b.tensors.bind(one, partial(b.tensors.at, outside))
 
 
-def operands(lowering: Lowering, a: Attention) -> Operands:
-    """The places of a group's inputs."""
+def operands(lowering: Lowering, a: Attention, without: Instruction | None = None) -> Operands:
+    """The places of a group's inputs, but for a constant or parameter that the kernel does not read."""
     named = dict(zip(sorted(a.body.parameters), a.group.inputs, strict=True))
     pairs = [(one, named[name]) for name, one in sorted(a.body.parameters.items())]
+    pairs = [(one, outside) for one, outside in pairs if one is not without]
     places = [(p, lowering.place(i)) for p, i in pairs if not lowering.is_folded(i)]
     constants = tuple((p, i) for p, i in pairs if lowering.is_folded(i))
     for one in a.body:
-        if one.literal is not None and one.shape.elements != 1:
+        if one is not without and one.literal is not None and one.shape.elements != 1:
             place = lowering.constant(one, 0, one.literal.numpy())
             places.append((one, Place(place.root, Shape(one.shape.type, one.shape.lens))))
     return Operands(tuple(places), constants)

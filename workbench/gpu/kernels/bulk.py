@@ -24,9 +24,9 @@ from workbench.gpu.kernels.warpgroup import ALIGN, DEPTH, Warpgroup
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
-_BARRIER = 8
+BARRIER = 8
 """Bytes of a barrier."""
-_MOST_AXES = 5
+MOST_AXES = 5
 
 BULK_WORDS = """\
 struct __align__(64) TileMap { u64 words[16]; };
@@ -57,7 +57,7 @@ DEVICE void map_needed(const TileMap *map) {
 """Barriers (PTX ISA, the section on ``mbarrier``)."""
 
 
-def _copy(rank: int) -> str:
+def copy_function(rank: int) -> str:
     """The function that begins the copy of a tile of a tensor of some axes."""
     numbers = [f"c{k}" for k in range(rank)]
     given = ", ".join(f"i32 {n}" for n in numbers)
@@ -108,7 +108,7 @@ def plain(
     near, far = (one.terms, one.own) if operand.along_k else (one.own, one.terms)
     steps = [one.offset, far, *one.batch]
     regular = near == 1 and far > 0 and not any(k % CHUNK for k in steps)
-    return one if regular and 2 + sum(map(bool, one.batch)) <= _MOST_AXES else None
+    return one if regular and 2 + sum(map(bool, one.batch)) <= MOST_AXES else None
 
 
 def suits(lowering: Lowering, product: Product) -> bool:
@@ -170,14 +170,14 @@ class Bulk(Warpgroup):
     def _make_barriers(self) -> None:
         """Make barriers: each stage has one for being loaded and one for being free, each team one."""
         w, stages, teams = self.w, self.stages, self.cut.teams
-        self.b.shared += (2 * stages + teams) * _BARRIER
+        self.b.shared += (2 * stages + teams) * BARRIER
         space = stages * self.cut.stage
-        w.line(f"const u32 full = p + {space}, empty = full + {stages * _BARRIER};")
-        w.line(f"const u32 order = empty + {stages * _BARRIER};")
+        w.line(f"const u32 full = p + {space}, empty = full + {stages * BARRIER};")
+        w.line(f"const u32 order = empty + {stages * BARRIER};")
         with w.block(f"if ({self.local.text()} == 0)"):
-            w.line(f"for (i32 i = 0; i < {stages}; ++i) barrier_make(full + i * {_BARRIER}, 1);")
+            w.line(f"for (i32 i = 0; i < {stages}; ++i) barrier_make(full + i * {BARRIER}, 1);")
             with w.block(f"for (i32 i = 0; i < {stages + teams}; ++i)"):
-                w.line(f"barrier_make(empty + i * {_BARRIER}, {self.last // teams});")
+                w.line(f"barrier_make(empty + i * {BARRIER}, {self.last // teams});")
             w.line("barriers_made();")
         w.line("BARRIER();")
 
@@ -206,8 +206,8 @@ class Bulk(Warpgroup):
             number = w.define("u32", f"{done} + {step.text()}", "s")
             place = w.define("u32", f"{number} % {stages}", "s")
             with w.block(f"if ({number} >= {stages})"):
-                w.line(f"barrier_wait(empty + {place} * {_BARRIER}, {number} / {stages} + 1 & 1);")
-            w.line(f"const u32 ready = full + {place} * {_BARRIER};")
+                w.line(f"barrier_wait(empty + {place} * {BARRIER}, {number} / {stages} + 1 & 1);")
+            w.line(f"const u32 ready = full + {place} * {BARRIER};")
             w.line(f"barrier_expect(ready, {self.cut.stage});")
             k = (self.part * self.steps + step) * self.cut.depth
             for side, start in enumerate((self.row, self.column)):
@@ -221,7 +221,7 @@ class Bulk(Warpgroup):
             ends = [k, start + begin]
             near, far = ends if tile.operand.along_k else ends[::-1]
             at = (near, far, *(self.batch[a] for a in reversed(batch)))
-            w.need(_copy(len(at)))
+            w.need(copy_function(len(at)))
             w.line(
                 f"copy_tile_{len(at)}({place}, &{name}, ready, {', '.join(i.text() for i in at)});"
             )
@@ -258,21 +258,21 @@ class Bulk(Warpgroup):
         """
         w, stages, teams = self.w, self.stages, self.cut.teams
         if teams > 1:
-            mine = f"order + {self.team.text()} * {_BARRIER}"
+            mine = f"order + {self.team.text()} * {BARRIER}"
             w.line(f"if ({turn}) barrier_wait({mine}, ({turn} - 1) / {teams} & 1);")
         with w.loop(self.steps) as step:
             number = w.define("u32", f"{done} + {step.text()}", "s")
             place = w.define("u32", f"{number} % {stages}", "s")
-            w.line(f"barrier_wait(full + {place} * {_BARRIER}, {number} / {stages} & 1);")
+            w.line(f"barrier_wait(full + {place} * {BARRIER}, {number} / {stages} & 1);")
             self._multiply(f"{place} * {self.cut.stage}")
             w.line("WAIT(1);")
             self._arrive(
-                f"{step.text()} && ", f"empty + ({number} + {stages - 1}) % {stages} * {_BARRIER}"
+                f"{step.text()} && ", f"empty + ({number} + {stages - 1}) % {stages} * {BARRIER}"
             )
         if teams > 1:
-            self._arrive("", f"order + ({self.team.text()} + 1) % {teams} * {_BARRIER}")
+            self._arrive("", f"order + ({self.team.text()} + 1) % {teams} * {BARRIER}")
         w.line("WAIT(0);")
-        self._arrive("", f"empty + ({done} + {self.steps - 1}) % {stages} * {_BARRIER}")
+        self._arrive("", f"empty + ({done} + {self.steps - 1}) % {stages} * {BARRIER}")
 
     def _arrive(self, condition: str, barrier: str) -> None:
         """Count the warp at a barrier."""

@@ -29,18 +29,47 @@ DEVICE u64 tile_at(u32 place, u32 leading) {
 swizzle (PTX ISA, the section on the matrix descriptor of ``wgmma``)."""
 
 
-def instruction(name: str, type: str, columns: int, turned: tuple[bool, bool]) -> str:
-    """The function for one instruction: 64 rows, ``columns`` columns, 16 terms."""
+def instruction(
+    name: str, type: str, columns: int, turned: tuple[bool, bool], adds: bool = True
+) -> str:
+    """The function for one instruction: 64 rows, ``columns`` columns, 16 terms.
+
+    Args:
+        name: Its name.
+        type: The type of the operands, as the instruction names it.
+        columns: Its columns.
+        turned: Whether the operands' own axes are contiguous, not that of the terms.
+        adds: Whether it adds to the sums; otherwise it replaces them.
+    """
     count = columns // 2
-    sums = ", ".join(f"%{i}" for i in range(count))
-    bound = ", ".join(f'"+f"(c[{i}])' for i in range(count))
     a, b = map(int, turned)
     return (
         f"DEVICE void {name}(f32 *c, u64 a, u64 b) {{\n"
         f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{type}.{type} "\n'
-        f'    "{{{sums}}}, %{count}, %{count + 1}, 1, 1, 1, {a}, {b};"\n'
-        f'    : {bound} : "l"(a), "l"(b));\n}}\n'
+        f'    "{{{_sums(count)}}}, %{count}, %{count + 1}, {int(adds)}, 1, 1, {a}, {b};"\n'
+        f'    : {_bound(count, "+" if adds else "=")} : "l"(a), "l"(b));\n}}\n'
     )
+
+
+def of_registers(name: str, type: str, columns: int) -> str:
+    """The function for an instruction that adds; its first operand is in registers, the second is turned."""
+    count = columns // 2
+    a = ", ".join(f"%{count + i}" for i in range(4))
+    given = ", ".join(f'"r"(a[{i}])' for i in range(4))
+    return (
+        f"DEVICE void {name}(f32 *c, const u32 *a, u64 b) {{\n"
+        f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{type}.{type} "\n'
+        f'    "{{{_sums(count)}}}, {{{a}}}, %{count + 4}, 1, 1, 1, 1;"\n'
+        f'    : {_bound(count, "+")} : {given}, "l"(b));\n}}\n'
+    )
+
+
+def _sums(count: int) -> str:
+    return ", ".join(f"%{i}" for i in range(count))
+
+
+def _bound(count: int, way: str) -> str:
+    return ", ".join(f'"{way}f"(c[{i}])' for i in range(count))
 
 
 class Warpgroup(Matrix):
