@@ -23,7 +23,9 @@ from workbench.gpu.kernels import (
     adjacent,
     bulk,
     matrix,
+    matrix_bytes,
     matrix_float,
+    matrix_tiles,
     operands,
     panels,
     rows,
@@ -268,8 +270,11 @@ def _in_panels(
 def _on_matrix_units(
     lowering: Lowering, product: Product, results: Sequence[Result], problem: str
 ) -> list[Launch]:
-    if product.heart.inputs[0].shape.type is DType.FLOAT:
+    type = product.heart.inputs[0].shape.type
+    if type is DType.FLOAT:
         blockings, make = matrix_float.BLOCKINGS, matrix_float.FloatMatrix
+    elif type in matrix_tiles.BYTES:
+        blockings, make = matrix_bytes.offer_for(type)
     else:
         blockings, make = matrix.BLOCKINGS, matrix.Matrix
         if lowering.machine.matrix == warpgroup.CAPABILITY:

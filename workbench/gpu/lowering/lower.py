@@ -16,7 +16,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
 from workbench.compiler.ops.buffers import Copy, Write
 from workbench.compiler.ops.collectives import Collective
-from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.contract import Dot, QuantDot
 from workbench.compiler.ops.control import If, Loop
 from workbench.compiler.ops.fused import Group
 from workbench.compiler.ops.movement import Contiguous
@@ -213,11 +213,11 @@ class Lowering:
         lens, chunk = shape.lens, matrix_tiles.ACCESS // shape.type.size
         if not (
             self.machine.matrix
-            and shape.type in matrix_tiles.FLOATS
+            and shape.type in {*matrix_tiles.FLOATS, *matrix_tiles.BYTES}
             and shape.ndim == 2
             and shape.standard
             and lens[1] % chunk
-            and all(isinstance(u.op, Dot | Group) for u in instruction.users)
+            and all(isinstance(u.op, Dot | QuantDot | Group) for u in instruction.users)
         ):
             return shape
         return Shape(shape.type, lens, (-(-lens[1] // chunk) * chunk, 1))
