@@ -37,8 +37,8 @@ _WORDS = """\
 #define map_needed(map)
 #define SHUFFLE_XOR(v, m) ({ \\
   __typeof__((v) + 0) sent = v; \\
-  *(__local __typeof__(sent) *)(given + LOCAL(0)) = sent; BARRIER(); \\
-  sent = *(__local __typeof__(sent) *)(given + (LOCAL(0) ^ (m))); BARRIER(); \\
+  *(__local __typeof__((v) + 0) *)(given + LOCAL(0)) = sent; BARRIER(); \\
+  sent = *(__local __typeof__((v) + 0) *)(given + (LOCAL(0) ^ (m))); BARRIER(); \\
   sent; })
 #define copy_async(to, from, bytes) copy_into(s + (to), (__global const u8 *)(from), bytes)
 #define load_matrices(r, from) load_4(r, from, false)
@@ -105,6 +105,14 @@ _WORDS = """\
     (c)[i_] += type##_value(*element_at(s, a, row_ + i_ % 4 / 2 * 8, k_, ta)) \\
       * type##_value(*element_at(s, b, column_, k_, tb)); \\
   } }
+#define multiply_group_bytes(type, columns, c, a, b) { \\
+  const int row_ = LOCAL(0) % 128 / 32 * 16 + LOCAL(0) % 32 / 4; \\
+  for (int i_ = 0; i_ < columns / 2; ++i_) for (int k_ = 0; k_ < 32; ++k_) { \\
+    const int column_ = i_ / 4 * 8 + LOCAL(0) % 4 * 2 + i_ % 2; \\
+    const u16 x_ = *element_at(s, a, row_ + i_ % 4 / 2 * 8, k_ / 2, false); \\
+    const u16 y_ = *element_at(s, b, column_, k_ / 2, false); \\
+    (c)[i_] += (u32)((i32)(type)(x_ >> k_ % 2 * 8) * (i32)(type)(y_ >> k_ % 2 * 8)); \\
+  } }
 #define exchange_pair(a, b, upper, by) for (int e_ = 0; e_ < 2; ++e_) { \\
   const __typeof__((a)[0] + 0) got_ = SHUFFLE_XOR((upper) ? (a)[e_] : (b)[e_], by); \\
   if (upper) (a)[e_] = got_; else (b)[e_] = got_; }
@@ -160,6 +168,9 @@ _OWN = re.compile(
 _GROUP = re.compile(r"m64n(\d+)k16\.f32\.(\w+)\.\w+.*?1, 1, 1, (\d), (\d);", re.DOTALL)
 
 
+_GROUP_BYTES = re.compile(r"m64n(\d+)k32\.s32\.([su])8\.")
+
+
 def with_matrix_units(capability: int) -> Dialect:
     """OpenCL with a GPU's vectors and warps, and the matrix units of a compute capability."""
     return Dialect("matrix units", OPENCL.prologue, Machine(warp=32, matrix=capability))
@@ -183,6 +194,10 @@ def _emulated(kernel: Kernel) -> Kernel:
         columns, type, a, b = group.groups()
         name = {"f16": "half"}.get(type, type)
         words += f"#define multiply_{columns}(c, a, b) multiply_group({name}, {columns}, {a}, {b}, c, a, b)\n"
+    if group := _GROUP_BYTES.search(source):
+        columns, sign = group.groups()
+        type = {"s": "i8", "u": "u8"}[sign]
+        words += f"#define multiply_{columns}(c, a, b) multiply_group_bytes({type}, {columns}, c, a, b)\n"
     source, threads = _OWN.sub("", source), kernel.block[0]
     if kernel.maps:
         threads -= 32  # those that load; here the first work item does, before all multiply

@@ -20,12 +20,20 @@ from workbench.gpu.lowering.lower import lower
 
 WARPS = matrix.Blocking(32, 32, 128, 16, 16, 4, 0.35, size=1)
 SQUARE = matrix.Blocking(64, 64, 64, 32, 32, 4, 0.67, size=1)
+GROUP = matrix.Blocking(64, 64, 128, 64, 64, 3, 0.39, 3, 4, 1)
+WIDE = matrix.Blocking(128, 32, 128, 64, 32, 1, 0.43, 3, 4, 1)
 ONE = matrix.Blocking(16, 16, 64, 16, 16, 4, 0.2, size=1)
 """A single warp."""
 
 
 def product(
-    m: int, k: int, n: int, turned: str = "", type: Any = "int8", batch: Sequence[int] = (), op: str = "quant_dot"
+    m: int,
+    k: int,
+    n: int,
+    turned: str = "",
+    type: Any = "int8",
+    batch: Sequence[int] = (),
+    op: str = "quant_dot",
 ) -> Program:
     """A product; the operands that are named in `turned` are transposed views."""
     program = Program()
@@ -34,7 +42,9 @@ def product(
         lens = (*batch, *((columns, rows) if name in turned else (rows, columns)))
         x = program.main.add_parameter(name, Shape(type, lens))
         order = [*range(len(batch)), len(batch) + 1, len(batch)]
-        operands.append(program.main.add("transpose", x, permutation=order) if name in turned else x)
+        operands.append(
+            program.main.add("transpose", x, permutation=order) if name in turned else x
+        )
     program.main.add_return(program.main.add(op, *operands))
     return program
 
@@ -53,17 +63,17 @@ def drawn(program: Program) -> dict[str, Any]:
     return made
 
 
-def ran(program: Program, inputs: dict[str, Any], device: Device) -> Ran:
+def ran(program: Program, inputs: dict[str, Any], device: Device, capability: int = 80) -> Ran:
     """The results of a program whose products are all on matrix units."""
-    found = run_on_matrix_units(program, inputs, device, 80)
+    found = run_on_matrix_units(program, inputs, device, capability)
     assert any(s.launch.kernel.matrix for s in found.plan.kernels)
     return found
 
 
-def expect_equal(program: Program, device: Device) -> None:
+def expect_equal(program: Program, device: Device, capability: int = 80) -> None:
     """The kernels give exactly what the reference gives."""
     inputs = drawn(program)
-    found = ran(program, inputs, device).values[0]
+    found = ran(program, inputs, device, capability).values[0]
     wanted = np.asarray(wb.compile(program, "ref", record=False).run(inputs)[0])
     np.testing.assert_array_equal(np.asarray(found).reshape(wanted.shape), wanted)
 
@@ -71,17 +81,37 @@ def expect_equal(program: Program, device: Device) -> None:
 @pytest.mark.parametrize(
     ("blocking", "lens", "turned", "type"),
     [
-        (WARPS, (40, 144, 48), "b", "int8"),  # both are contiguous along terms; eight columns at once
-        (WARPS, (48, 144, 48), "", "int8"),  # columns are contiguous: pairs are turned, four at once
+        (
+            WARPS,
+            (40, 144, 48),
+            "b",
+            "int8",
+        ),  # both are contiguous along terms; eight columns at once
+        (
+            WARPS,
+            (48, 144, 48),
+            "",
+            "int8",
+        ),  # columns are contiguous: pairs are turned, four at once
         (WARPS, (48, 80, 64), "ab", "uint8"),
         (SQUARE, (80, 96, 80), "a", "int8"),
-        (SQUARE, (33, 77, 51), "a", "uint8"),  # rows that loads of 16 bytes cannot take, odd columns
+        (
+            SQUARE,
+            (33, 77, 51),
+            "a",
+            "uint8",
+        ),  # rows that loads of 16 bytes cannot take, odd columns
         (SQUARE, (70, 64, 34), "b", "int8"),  # two columns at once
+        (GROUP, (70, 272, 72), "b", "int8"),
+        (WIDE, (130, 144, 33), "b", "uint8"),
     ],
 )
-def test_a_product_of_integers_is_exact_in_every_layout(blocking, lens, turned, type, device: Device):
+def test_a_product_of_integers_is_exact_in_every_layout(
+    blocking, lens, turned, type, device: Device
+):
     with planned(blocking):
-        expect_equal(product(*lens, turned, type), device)
+        capability = 90 if blocking.warps > 1 else 80
+        expect_equal(product(*lens, turned, type), device, capability)
 
 
 def test_parts_and_batches_of_integers_are_exact(device: Device):
@@ -132,14 +162,21 @@ def test_what_is_before_and_after_a_product_is_part_of_its_kernel(device: Device
     add = program.main.add
 
     def one(value: float, lens: Sequence[int], type: Any = np.float32) -> Any:
-        return add("multibroadcast", program.main.add_literal(np.array([value], type)), out_lens=lens)
+        return add(
+            "multibroadcast", program.main.add_literal(np.array([value], type)), out_lens=lens
+        )
 
     x = program.main.add_parameter("x", Shape("float", (24, 40)))
     quantized = add("quantizelinear", x, one(0.02, (24, 40)), one(0, (24, 40), np.int8))
     weights = np.random.default_rng(2).integers(-128, 128, (40, 29), np.int8)
     sums = add("quant_dot", quantized, program.main.add_literal(weights))
     made = add("dequantizelinear", sums, one(0.001, (24, 29)))
-    bias = add("broadcast", program.main.add_parameter("bias", Shape("float", (29,))), axis=1, out_lens=(24, 29))
+    bias = add(
+        "broadcast",
+        program.main.add_parameter("bias", Shape("float", (29,))),
+        axis=1,
+        out_lens=(24, 29),
+    )
     after = add("relu", add("add", made, bias))
     program.main.add_return(
         add("quantizelinear", after, one(0.1, (24, 29)), one(0, (24, 29), np.int8))
@@ -169,12 +206,14 @@ def test_each_code_of_a_small_float_is_multiplied_exactly(type: DType, device: D
         ("fp8e5m2_type", (40, 144, 48), "b", "dot"),
     ],
 )
-def test_sums_of_small_floats_are_as_near_as_those_of_floats(type, lens, turned, op, device: Device):
+def test_sums_of_small_floats_are_as_near_as_those_of_floats(
+    type, lens, turned, op, device: Device
+):
     program = product(*lens, turned, type, op=op)
     inputs = drawn(program)
     with planned(WARPS):
         (found,) = ran(program, inputs, device).values
-    exact = inputs["a" ].astype(np.float64), inputs["b"].astype(np.float64)
+    exact = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
     exact = [x.T if name in turned else x for name, x in zip("ab", exact, strict=True)]
     wanted = exact[0] @ exact[1]
     if op == "dot":
@@ -183,17 +222,23 @@ def test_sums_of_small_floats_are_as_near_as_those_of_floats(type, lens, turned,
     assert error <= (0 if op == "dot" else 4e-7)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90"])
 @pytest.mark.parametrize(
-    ("type", "words"),
-    [("int8", "k32.row.col.s32.s8.s8.s32"), ("uint8", "k32.row.col.s32.u8.u8.s32"),
-     *((type, "k16.row.col.f32.f16.f16.f32") for type in FP8)],
-)  # fmt: skip
-def test_each_architecture_has_the_instructions(type: Any, words: str, arch: str):
+    ("type", "arch", "turned", "words"),
+    [
+        ("int8", "sm_80", "", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
+        ("int8", "sm_89", "ab", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
+        ("int8", "sm_90", "", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
+        ("uint8", "sm_90", "b", 'k32.s32.u8.u8 "\n'),
+        ("fp8e4m3fn_type", "sm_80", "", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+        ("fp8e4m3fn_type", "sm_89", "b", "cvt.rn.f16x2.e4m3x2"),
+        ("fp8e5m2fnuz_type", "sm_90", "ab", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+    ],
+)
+def test_each_architecture_has_the_instructions(type: str, arch: str, turned: str, words: str):
     compiler = compiler_for(f"cuda:{arch}")
-    (step,) = lower(product(256, 128, 256, type=type), compiler.dialect).kernels
+    (step,) = lower(product(2048, 768, 2304, turned, type), compiler.dialect).kernels
     source = step.launch.kernel.source
-    assert f"mma.sync.aligned.m16n8{words}" in source
+    assert words in source
     assert compiler.compile(compiler.dialect.prologue + source, step.launch.kernel.name)
 
 
@@ -208,13 +253,27 @@ def test_channels_of_convolutions_of_bytes_are_last(type: str):
     assert all(i.shape.strides[1] == 1 for i in made.inputs)
 
 
-def test_rows_of_constant_bytes_begin_where_loads_may():
+def test_rows_of_constants_begin_where_loads_may_and_terms_are_contiguous_for_warp_groups():
     program = Program()
-    x = program.main.add_parameter("x", Shape("int8", (16, 32)))
-    values = np.arange(32 * 13, dtype=np.int16).astype(np.int8).reshape(32, 13)
+    x = program.main.add_parameter("x", Shape("int8", (16, 35)))
+    values = np.arange(35 * 13, dtype=np.int16).astype(np.int8).reshape(35, 13)
     program.main.add_return(program.main.add("quant_dot", x, program.main.add_literal(values)))
     (flat,) = lower(program, with_matrix_units(80)).literals.values()
-    assert np.array_equal(np.resize(flat, 32 * 16).reshape(32, 16)[:, :13], values)
+    assert np.array_equal(np.resize(flat, 35 * 16).reshape(35, 16)[:, :13], values)
+    (flat,) = lower(program, with_matrix_units(90)).literals.values()
+    assert np.array_equal(np.resize(flat, 13 * 48).reshape(13, 48)[:, :35].T, values)
+
+
+def test_constants_that_are_read_as_first_operands_keep_their_rows():
+    program = Program()
+    both = program.main.add_literal(
+        np.arange(32 * 32, dtype=np.int16).astype(np.int8).reshape(32, 32)
+    )
+    x = program.main.add_parameter("x", Shape("int8", (32, 32)))
+    made = [program.main.add("quant_dot", x, both), program.main.add("quant_dot", both, x)]
+    program.main.add_return(*made)
+    (flat,) = lower(program, with_matrix_units(90)).literals.values()
+    assert np.array_equal(flat, np.arange(32 * 32, dtype=np.int16).astype(np.int8))
 
 
 def test_scaled_operands_keep_their_kernels():

@@ -7,14 +7,16 @@ those of halves do, so such floats become halves, which hold them exactly, when 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.index import Index
-from workbench.gpu.kernels import matrix
+from workbench.gpu.kernels import matrix, warpgroup
 from workbench.gpu.kernels.matrix import Blocking, Matrix
-from workbench.gpu.kernels.matrix_tiles import LOADS, QUAD, Tile, multiply, read, swizzled
-from workbench.gpu.kernels.product import Store
+from workbench.gpu.kernels.matrix_tiles import LINE, LOADS, QUAD, Tile, multiply, read, swizzled
+from workbench.gpu.kernels.product import Product, Store
+from workbench.gpu.kernels.warpgroup import ALIGN, WORDS, Warpgroup
 
 TERMS = 32
 """Terms of a warp's instruction."""
@@ -89,7 +91,7 @@ _HALVED_FNUZ = """\
     const u32 m = h & 0x7fff7fff, large = m >> 4 & 0x04000400, nan = h & 0x80008000 - m & 0x80008000;
     r[e] = scale_halves(m - large, 0x38003800 + large) | h & 0x80008000 | nan - (nan >> 6);
 """
-"""Half of the half with these bits; large ones get an exponent less instead, as the largest is no number's."""
+"""Half of the half with these bits; large ones have an exponent less instead: the largest is no number's."""
 _BODIES = {
     DType.FP8E4M3FN: _SHIFTED, DType.FP8E4M3FNUZ: _SHIFTED_FNUZ,
     DType.FP8E5M2: _AS_IT_IS, DType.FP8E5M2FNUZ: _HALVED_FNUZ,
@@ -121,7 +123,9 @@ class ByteMatrix(Matrix):
             return read(tile, start, self.lane, registers, self.w)
         base = start.divmod(tile.chunk, self.w)[0].text()
         place = swizzled(f"(k * {TERMS} + {self.lane.text()})", f"{base} + i", tile.near)
-        order = ((0, 0), (0, 1), (2, 0), (2, 1)) if tile.side == 0 else ((0, 0), (2, 0), (0, 1), (2, 1))
+        order = (
+            ((0, 0), (0, 1), (2, 0), (2, 1)) if tile.side == 0 else ((0, 0), (2, 0), (0, 1), (2, 1))
+        )
         picked = " ".join(
             f"{registers}[i * 4 + {e}] = pick_bytes(t[{pair}], t[{pair + 1}], {_HALVES[odd]});"
             for e, (pair, odd) in enumerate(order)
@@ -177,7 +181,9 @@ class Float8Matrix(ByteMatrix):
         w = self.w
         for name, given, count in (("x", "a", self.high * 4), ("y", "b", self.wide * 2)):
             w.line(f"u32 {name}[{count * 2}];")
-            w.line(f"UNROLL for (i32 e = 0; e < {count}; ++e) widen_fp8({name} + e * 2, {given}[e]);")
+            w.line(
+                f"UNROLL for (i32 e = 0; e < {count}; ++e) widen_fp8({name} + e * 2, {given}[e]);"
+            )
         return "multiply_fp8({sums}, x + i * 8, y + j * 4)"
 
 
@@ -186,19 +192,70 @@ def multiply_integers(type: DType) -> str:
     return _MULTIPLY.format(type=INTEGERS[type])
 
 
-def _of_bytes(time: float) -> tuple[Blocking, ...]:
-    """The blockings of halves, for twice as many terms in the same bytes, and the time of a stage for theirs."""
-    return tuple(replace(b, depth=2 * b.depth, size=1, time=time * b.time) for b in matrix.BLOCKINGS)
+def group_instruction(name: str, type: DType, columns: int) -> str:
+    """The function for one instruction of four warps: 64 rows, ``columns`` columns, 32 terms."""
+    count, kind = columns // 2, INTEGERS[type]
+    sums = ", ".join(f"%{i}" for i in range(count))
+    bound = ", ".join(f'"+r"(c[{i}])' for i in range(count))
+    return (
+        f"DEVICE void {name}(u32 *c, u64 a, u64 b) {{\n"
+        f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k{TERMS}.s32.{kind}.{kind} "\n'
+        f'    "{{{sums}}}, %{count}, %{count + 1}, 1;"\n'
+        f'    : {bound} : "l"(a), "l"(b));\n}}\n'
+    )
 
 
-BLOCKINGS = _of_bytes(1.0)
-"""An instruction takes the time of that for halves."""
-FLOAT_BLOCKINGS = _of_bytes(2.4)
+class IntegerWarpgroup(Warpgroup):
+    """Writes the kernel of a product of integers for Hopper GPUs; terms of both operands are contiguous."""
+
+    units = "matrix i8"
+
+    def _need(self) -> None:
+        self.name = f"multiply_{self.cut.columns}"
+        self.w.need(WORDS)
+        self.w.need(group_instruction(self.name, self.type, self.cut.columns))
+
+    def _multiply(self, place: str) -> None:
+        w, cut, rows = self.w, self.cut, self.apart
+        lines = rows * LINE
+        with w.block(""):
+            w.line(f"const u32 q = p + {place};")
+            w.line(f"const u64 a = tile_at(q + ({self.group.text()}) * {cut.depth}, {ALIGN});")
+            w.line(f"const u64 b = tile_at(q + {cut.rows * cut.depth}, {ALIGN});")
+            w.line("FENCE();")
+            w.line("UNROLL")
+            with w.block(f"for (i32 k = 0; k < {cut.depth // TERMS}; ++k)"):
+                for i in range(self.high):
+                    sums = f"r + {i * self.wide * 4}"
+                    w.line(f"{self.name}({sums}, a + {i * lines} + k * 2, b + k * 2);")
+            w.line("COMMIT();")
+
+
+def _of_bytes(blockings: Sequence[Blocking], slower: float = 1.0) -> tuple[Blocking, ...]:
+    """The blockings of halves, for twice as many terms in the same bytes."""
+    return tuple(replace(b, depth=2 * b.depth, size=1, time=slower * b.time) for b in blockings)
+
+
+BLOCKINGS = _of_bytes(matrix.BLOCKINGS)
+GROUP_BLOCKINGS = _of_bytes(warpgroup.BLOCKINGS)
+"""An instruction takes the time of that for halves, by NVIDIA's tables; not measured."""
+FLOAT_BLOCKINGS = tuple(
+    replace(b, resident=min(b.resident, 3)) for b in _of_bytes(matrix.BLOCKINGS, 2.4)
+)
 """Two instructions of halves, and what it takes to make halves: an estimate, not measured."""
 
 
-def offer_for(type: DType) -> tuple[tuple[Blocking, ...], type[Matrix]]:
-    """The blockings of products of bytes, and the class that writes the kernel."""
-    if type in INTEGERS:
-        return BLOCKINGS, IntegerMatrix
-    return FLOAT_BLOCKINGS, Float8Matrix
+def offers_for(product: Product, capability: int) -> tuple[Blocking, ...]:
+    """The blockings of a product of bytes on a device of a compute capability."""
+    if product.heart.inputs[0].shape.type not in INTEGERS:
+        return FLOAT_BLOCKINGS
+    is_along_k = product.a.along_k and product.b.along_k
+    is_grouped = capability == warpgroup.CAPABILITY and is_along_k
+    return (*BLOCKINGS, *GROUP_BLOCKINGS) if is_grouped else BLOCKINGS
+
+
+def writer_of(product: Product, blocking: Blocking) -> type[Matrix]:
+    """The class that writes the kernel of a product of bytes."""
+    if product.heart.inputs[0].shape.type not in INTEGERS:
+        return Float8Matrix
+    return IntegerWarpgroup if blocking.warps > 1 else IntegerMatrix
