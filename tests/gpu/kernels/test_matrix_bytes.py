@@ -1,4 +1,4 @@
-"""Products and convolutions of 8-bit integers and floats on matrix units: exact sums, layouts, and every code."""
+"""Products and convolutions of 8-bit integers and floats on matrix units: exact sums, layouts, every code."""
 
 from collections.abc import Sequence
 from typing import Any
