@@ -13,6 +13,7 @@ from tests.gpu.kernels.test_matrix import planned
 from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes import pipelines
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.kernels import matrix
@@ -187,6 +188,39 @@ def test_what_is_before_and_after_a_product_is_part_of_its_kernel(device: Device
     assert len(found.plan.kernels) == 1
     wanted = wb.compile(program, "ref", record=False).run(inputs)[0]
     np.testing.assert_array_equal(found.values[0], np.asarray(wanted))
+
+
+def quantized() -> Program:
+    """A dense layer whose input and constant are quantized to int8, and dequantized."""
+    program = Program()
+    add = program.main.add
+    x: Any = program.main.add_parameter("x", Shape("float", (24, 40)))
+    weights = np.random.default_rng(2).standard_normal((40, 32)).astype(np.float32)
+    operands: list[Any] = []
+    for value in (x, program.main.add_literal(weights)):
+        lens = value.shape.lens
+        parts = [program.main.add_literal(np.array([v], t)) for v, t in ((0.02, "f4"), (0, "i1"))]
+        wide = [add("multibroadcast", p, out_lens=lens) for p in parts]
+        operands.append(add("dequantizelinear", add("quantizelinear", value, *wide), *wide))
+    program.main.add_return(add("dot", *operands))
+    return program
+
+
+def test_a_quantized_constant_is_multiplied_as_it_is_where_matrix_units_take_bytes(device: Device):
+    program = quantized()
+    passes = pipelines.gpu(multiply_quantized=True)
+    inputs = drawn(program)
+    found = ran(wb.compile(program, "cpu", passes=passes, record=False).program, inputs, device)
+    assert [s.launch.kernel.units for s in found.plan.kernels] == ["matrix i8"]
+    wanted = np.asarray(wb.compile(program, "ref", record=False).run(inputs)[0])
+    np.testing.assert_allclose(found.values[0], wanted, 0, 1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(("target", "units"), [("cuda:sm_80", "matrix i8"), ("cuda:sm_75", "")])
+def test_a_target_has_quantized_products_where_it_has_matrix_units(target: str, units: str):
+    build = wb.compile(quantized(), target="gpu", device=target, record=False)
+    kernels = build.runner.plan().kernels
+    assert max(step.launch.kernel.units for step in kernels) == units
 
 
 @pytest.mark.parametrize("type", FP8, ids=lambda t: t.type_name)

@@ -198,6 +198,7 @@ def gpu(
     offload_copy: bool = True,
     drop_fake_quantization: bool = False,
     channels_last: bool = False,
+    multiply_quantized: bool = False,
 ) -> Pipeline:
     """All passes for a device, up to the lowering of kernels.
 
@@ -205,12 +206,15 @@ def gpu(
     buffers of the results: they become parameters.
     ``drop_fake_quantization`` is an option of ``required``, and ``channels_last`` of ``optimize_rewrite``;
     CPUs, whose vectors hold channels, have it set.
+    With ``multiply_quantized``, products of dequantized values and constants are products of what they were
+    dequantized from. Devices with matrix units for bytes have it set; elsewhere floats are faster.
     """
+    kept = {"skip_ops": ("dequantizelinear",)} if multiply_quantized else {}
     given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
         InlineCalls(),
         dynamic_shapes(full_dynamic),
-        Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant())),
+        Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant(**kept))),
         required(drop_fake_quantization),
         optimize_rewrite(fast_math, rewrite_dot, channels_last),
         fusion(),
