@@ -239,8 +239,12 @@ def _of_bytes(blockings: Sequence[Blocking], slower: float = 1.0) -> tuple[Block
 BLOCKINGS = _of_bytes(matrix.BLOCKINGS)
 GROUP_BLOCKINGS = _of_bytes(warpgroup.BLOCKINGS)
 """An instruction takes the time of that for halves, by NVIDIA's tables; not measured."""
+_MOST_RESIDENT = 3
+"""Blocks of 128 work items for whose halves there are registers."""
 FLOAT_BLOCKINGS = tuple(
-    replace(b, resident=min(b.resident, 3)) for b in _of_bytes(matrix.BLOCKINGS, 2.4)
+    replace(b, resident=count, time=b.time * count / b.resident)
+    for b in _of_bytes(matrix.BLOCKINGS, 2.4)
+    for count in [min(b.resident, _MOST_RESIDENT)]
 )
 """Two instructions of halves, and what it takes to make halves: an estimate, not measured."""
 
