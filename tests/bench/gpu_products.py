@@ -1,5 +1,14 @@
-"""Products in half and single precision on a GPU, beside torch.mm in the same run (needs torch and CUDA)."""
+"""Products on a GPU, beside torch's in the same run (needs torch and CUDA).
 
+Halves and floats beside ``torch.mm``, 8-bit integers beside ``torch._int_mm``, and 8-bit floats beside
+``torch._scaled_mm`` with scales of 1; terms of their second operands are contiguous, as these functions want.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 
 from tests.bench import on_device
@@ -8,14 +17,45 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.registry import device
 
-OURS, TORCH = "workbench gpu", "torch.mm"
+OURS = "workbench gpu"
 SIZES = ((128, 768, 768), (128, 768, 2304), (128, 768, 3072), (128, 3072, 768),
          (2048, 768, 768), (2048, 768, 2304), (2048, 768, 3072), (2048, 3072, 768),
          (4096, 4096, 4096))  # fmt: skip
-TYPES = {"fp16": ("half", np.float16), "fp32": ("float", np.float32)}
-SUBJECTS = tuple(f"{'x'.join(map(str, size))} in {type}" for type in TYPES for size in SIZES)
 _SPIN = 100
 """Products that run before each measurement, so that the GPU's clock is up."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Products of one type.
+
+    Attributes:
+        type: The element type of the operands.
+        numpy: Its NumPy type.
+        peer: The function of torch that multiplies, too.
+        most: The most that our time may be of the peer's; None if no bound is held yet.
+        op: Our operation.
+    """
+
+    type: str
+    numpy: Any
+    peer: str = "mm"
+    most: float | None = 1.05
+    op: str = "dot"
+
+    @property
+    def along_terms(self) -> bool:
+        """Whether the second operand is a transposed view."""
+        return self.op != "dot"
+
+
+KINDS = {
+    "fp16": Kind("half", np.float16),
+    "fp32": Kind("float", np.float32),
+    "int8": Kind("int8", np.int8, "_int_mm", None, "quant_dot"),
+    "fp8": Kind("fp8e4m3fn_type", ml_dtypes.float8_e4m3fn, "_scaled_mm", None, "quant_dot"),
+}
+SUBJECTS = tuple(f"{'x'.join(map(str, size))} in {kind}" for kind in KINDS for size in SIZES)
 
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
@@ -24,19 +64,16 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         raise RuntimeError("this measure needs torch with CUDA, and a GPU")
     import torch
 
-    size, _, precision = subject.split()
+    size, _, named = subject.split()
     m, k, n = map(int, size.split("x"))
-    name, type = TYPES[precision]
+    kind = KINDS[named]
     values = np.random.default_rng(0)
-    a, b = (values.standard_normal(lens).astype(type) for lens in ((m, k), (k, n)))
-    program = Program()
-    given = [program.main.add_parameter(x, Shape(name, y.shape)) for x, y in (("a", a), ("b", b))]
-    program.main.add_return(program.main.add("dot", *given))
-    executable = on_device.executable_of(program, device("cuda"))
-    on_gpu = [torch.from_numpy(x).cuda() for x in (a, b)]
+    a, b = (_drawn(kind, x, values) for x in ((m, k), (n, k) if kind.along_terms else (k, n)))
+    executable = on_device.executable_of(_product(kind, a, b), device("cuda"))
     torch.backends.cuda.matmul.allow_tf32 = False
-    out = torch.mm(*on_gpu)
-    exact = torch.mm(*(x.double() for x in on_gpu)).cpu().numpy()
+    theirs = _peer(kind, a, b)
+    peer = f"torch.{kind.peer}"
+    exact = _exact(kind, a, b)
     large = torch.randn(4096, 4096, device="cuda", dtype=torch.float16)
 
     def spin() -> None:
@@ -45,26 +82,84 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         torch.cuda.synchronize()
 
     (found,) = executable.run({"a": a, "b": b})
+    results = {OURS: np.asarray(found)}
     spin()
-    ours = tuple(on_device.burst_seconds(executable, {"a": a, "b": b}))
-    spin()
-    theirs = on_device.torch_seconds(
-        lambda: torch.mm(*on_gpu, out=out), replay=True, count=on_device.BURST
+    times = {OURS: tuple(on_device.burst_seconds(executable, {"a": a, "b": b}))}
+    if theirs is not None:
+        results[peer] = theirs().cpu().numpy()
+        spin()
+        times[peer] = tuple(on_device.torch_seconds(theirs, replay=True, count=on_device.BURST))
+    errors = {who: float(_distance(x, exact)) for who, x in results.items()}
+    return _outcome(subject, kind, times, errors)
+
+
+def _drawn(kind: Kind, lens: tuple[int, int], values: np.random.Generator) -> np.ndarray:
+    """Integers of the whole range, other numbers about normally distributed."""
+    if kind.type == "int8":
+        return values.integers(-128, 128, lens, np.int8)
+    return values.standard_normal(lens).astype(kind.numpy)
+
+
+def _product(kind: Kind, a: np.ndarray, b: np.ndarray) -> Program:
+    program = Program()
+    x, y = (
+        program.main.add_parameter(name, Shape(kind.type, v.shape))
+        for name, v in (("a", a), ("b", b))
     )
-    timings = (
-        Timing("products", subject, OURS, ours),
-        Timing("products", subject, TORCH, tuple(theirs)),
-    )
-    ratio = timings[0].median / timings[1].median
-    claim = Claim("products", subject, f"{OURS} / {TORCH}", ratio, 1.05)
-    claims, facts = [claim], [(f"{OURS} / {TORCH}, {subject}", f"{ratio:.2f}")]
-    errors = [
-        float(np.linalg.norm(x - exact) / np.linalg.norm(exact))
-        for x in (np.asarray(found), out.cpu().numpy())
-    ]
-    for who, error in zip((OURS, TORCH), errors, strict=True):
-        facts.append((f"error of {who}, {subject}", f"{error:.1e}"))
-    claims.append(
-        Claim("products", subject, f"error of {OURS} / of {TORCH}", errors[0] / errors[1], 1.0)
-    )
+    if kind.along_terms:
+        y = program.main.add("transpose", y, permutation=(1, 0))
+    program.main.add_return(program.main.add(kind.op, x, y))
+    return program
+
+
+def _peer(kind: Kind, a: np.ndarray, b: np.ndarray) -> Callable[[], Any] | None:
+    """The same product by torch; None if torch, or the GPU, has none of this type."""
+    import torch
+
+    multiply = getattr(torch, kind.peer, None)
+    is_fp8 = kind.peer == "_scaled_mm"
+    if multiply is None or (is_fp8 and torch.cuda.get_device_capability() < (8, 9)):
+        return None
+    if not is_fp8:
+        x, y = (torch.from_numpy(v).cuda() for v in (a, b))
+        y = y.t() if kind.along_terms else y
+        out = multiply(x, y)
+        return lambda: multiply(x, y, out=out)
+    x, y = (torch.from_numpy(v.view(np.uint8)).cuda().view(torch.float8_e4m3fn) for v in (a, b))
+    one = torch.ones((), device="cuda")
+    return lambda: multiply(x, y.t(), one, one, out_dtype=torch.float32)
+
+
+def _exact(kind: Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product in double precision, in which that of integers is exact."""
+    import torch
+
+    x, y = (torch.from_numpy(v.astype(np.float64)).cuda() for v in (a, b))
+    return torch.mm(x, y.t() if kind.along_terms else y).cpu().numpy()
+
+
+def _distance(found: np.ndarray, exact: np.ndarray) -> float:
+    return np.linalg.norm(found - exact) / np.linalg.norm(exact)
+
+
+def _outcome(
+    subject: str, kind: Kind, times: dict[str, tuple[float, ...]], errors: dict[str, float]
+) -> Outcome:
+    """The times and errors, ours beside those of the peer if there is one."""
+    timings = tuple(Timing("products", subject, who, found) for who, found in times.items())
+    facts = [(f"error of {who}, {subject}", f"{error:.1e}") for who, error in errors.items()]
+    claims: list[Claim] = []
+    if kind.type == "int8":
+        claims.append(Claim("products", subject, f"error of {OURS}", errors[OURS], 0.0))
+    if len(timings) > 1:
+        peer = timings[1].name
+        ratio = timings[0].median / timings[1].median
+        facts.insert(0, (f"{OURS} / {peer}, {subject}", f"{ratio:.2f}"))
+        if kind.most is not None:
+            claims.append(Claim("products", subject, f"{OURS} / {peer}", ratio, kind.most))
+        if errors[peer]:
+            times_error = errors[OURS] / errors[peer]
+            claims.append(
+                Claim("products", subject, f"error of {OURS} / of {peer}", times_error, 1.0)
+            )
     return Outcome(timings, tuple(claims), tuple(facts))

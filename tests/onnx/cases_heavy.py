@@ -51,6 +51,9 @@ MULTIPLIED = [
     Case("MatMulInteger", [u8(3, 4), i8(4, 5)]),
     Case("MatMulInteger", [u8(3, 4), u8(4, 5), scalar(0, np.uint8), scalar(255, np.uint8)]),
     Case("MatMulInteger", [i8(2, 3, 4), i8(4, 5), scalar(3, np.int8), scalar(-7, np.int8)]),
+    # A constant zero point in the middle of its type, beside one that is not.
+    Case("MatMulInteger", [u8(3, 4), u8(4, 5), scalar(3, np.uint8), scalar(128, np.uint8)], fixed=(2, 3)),
+    Case("MatMulInteger", [u8(3, 4), i8(4, 5), scalar(128, np.uint8), scalar(5, np.int8)], fixed=(2, 3)),
     Case("MatMulIntegerToFloat", [u8(3, 4), u8(4, 5), scalar(0.1), scalar(0.2),
          scalar(3, np.uint8), scalar(7, np.uint8), f(5)], domain=CONTRIB),
     Case("MatMulNBits", [f(2, 32), u8(8, 2, 8), f(16)], {"K": 32, "N": 8, "block_size": 16, "bits": 4},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.builds.targets import Target, target_named
 from workbench.compiler.errors import DeviceError
@@ -51,9 +51,13 @@ class _Gpu(Target):
         """The device with a number among those of the best one's kind, or of ``WORKBENCH_DEVICE``'s."""
         return f"{registry.device().kind}:{number}"
 
-    def pipeline_for(self, device: str | None) -> Pipeline:
-        """Its passes for a device: for a CPU, images have their channels last."""
-        return self.pipeline(channels_last=_is_cpu(device))
+    def pipeline_for(self, device: str | None, **options: Any) -> Pipeline:
+        """Its passes for a device: for a CPU, images have their channels last; matrix units take bytes."""
+        own = {
+            "channels_last": _is_cpu(device),
+            "multiply_quantized": _has_matrix_units(device),
+        }
+        return self.pipeline(**own | options)
 
     def prepare(
         self,
@@ -89,6 +93,14 @@ def _is_cpu(device: str | None) -> bool:
         return False
     try:
         return registry.device(device).facts.processor == "CPU"
+    except DeviceError:
+        return False
+
+
+def _has_matrix_units(device: str | None) -> bool:
+    """Whether kernels for a device, or for an architecture, multiply on matrix units."""
+    try:
+        return bool(registry.compiler_for(device).dialect.machine.matrix)
     except DeviceError:
         return False
 

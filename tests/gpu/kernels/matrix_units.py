@@ -36,9 +36,9 @@ _WORDS = """\
 #define barrier_arrive(at)
 #define map_needed(map)
 #define SHUFFLE_XOR(v, m) ({ \\
-  f32 sent = v; \\
-  *(__local f32 *)(given + LOCAL(0)) = sent; BARRIER(); \\
-  sent = *(__local f32 *)(given + (LOCAL(0) ^ (m))); BARRIER(); \\
+  __typeof__((v) + 0) sent = v; \\
+  *(__local __typeof__((v) + 0) *)(given + LOCAL(0)) = sent; BARRIER(); \\
+  sent = *(__local __typeof__((v) + 0) *)(given + (LOCAL(0) ^ (m))); BARRIER(); \\
   sent; })
 #define copy_async(to, from, bytes) copy_into(s + (to), (__global const u8 *)(from), bytes)
 #define load_matrices(r, from) load_4(r, from, false)
@@ -78,6 +78,24 @@ _WORDS = """\
   for (int e_ = 0; e_ < 2; ++e_) y_rest_[e_] = as_uint((b_rest)[e_]); \\
   multiply_part(c_, x_rest_, b) multiply_part(c_, a, y_rest_) multiply_part(c_, a, b) \\
   for (int e_ = 0; e_ < 4; ++e_) (r)[e_] += c_[e_]; }
+#define multiply_bytes(type, c, a, b) { \\
+  for (int i_ = 0; i_ < 4; ++i_) given[i_ * BLOCK + LOCAL(0)] = (a)[i_]; \\
+  for (int i_ = 0; i_ < 2; ++i_) given[(4 + i_) * BLOCK + LOCAL(0)] = (b)[i_]; \\
+  BARRIER(); \\
+  for (int i_ = 0; i_ < 4; ++i_) for (int k_ = 0; k_ < 32; ++k_) { \\
+    const int pair_ = LOCAL(0) % 4, first_ = LOCAL(0) / 32 * 32, of_ = k_ % 16 / 4; \\
+    const u32 x_ = given[(i_ / 2 + k_ / 16 * 2) * BLOCK + first_ + LOCAL(0) % 32 / 4 * 4 + of_]; \\
+    const u32 y_ = given[(4 + k_ / 16) * BLOCK + first_ + (pair_ * 2 + i_ % 2) * 4 + of_]; \\
+    (c)[i_] += (u32)((i32)(type)(x_ >> k_ % 4 * 8) * (i32)(type)(y_ >> k_ % 4 * 8)); \\
+  } \\
+  BARRIER(); }
+#define multiply_s8(c, a, b) multiply_bytes(i8, c, a, b)
+#define multiply_u8(c, a, b) multiply_bytes(u8, c, a, b)
+#define multiply_fp8(r, a, b) { \\
+  f32 sums_[4] = {0, 0, 0, 0}; \\
+  const u32 one_[4] = {(a)[0], (a)[2], (a)[1], (a)[3]}, two_[4] = {(a)[4], (a)[6], (a)[5], (a)[7]}; \\
+  multiply_f16(sums_, one_, b) multiply_f16(sums_, two_, (b) + 2) \\
+  for (int e_ = 0; e_ < 4; ++e_) (r)[e_] += sums_[e_]; }
 #define multiply_f16(c, a, b) multiply_warp(half, c, a, b)
 #define multiply_bf16(c, a, b) multiply_warp(bf16, c, a, b)
 #define multiply_group(type, columns, ta, tb, c, a, b) { \\
@@ -87,8 +105,16 @@ _WORDS = """\
     (c)[i_] += type##_value(*element_at(s, a, row_ + i_ % 4 / 2 * 8, k_, ta)) \\
       * type##_value(*element_at(s, b, column_, k_, tb)); \\
   } }
+#define multiply_group_bytes(type, columns, c, a, b) { \\
+  const int row_ = LOCAL(0) % 128 / 32 * 16 + LOCAL(0) % 32 / 4; \\
+  for (int i_ = 0; i_ < columns / 2; ++i_) for (int k_ = 0; k_ < 32; ++k_) { \\
+    const int column_ = i_ / 4 * 8 + LOCAL(0) % 4 * 2 + i_ % 2; \\
+    const u16 x_ = *element_at(s, a, row_ + i_ % 4 / 2 * 8, k_ / 2, false); \\
+    const u16 y_ = *element_at(s, b, column_, k_ / 2, false); \\
+    (c)[i_] += (u32)((i32)(type)(x_ >> k_ % 2 * 8) * (i32)(type)(y_ >> k_ % 2 * 8)); \\
+  } }
 #define exchange_pair(a, b, upper, by) for (int e_ = 0; e_ < 2; ++e_) { \\
-  const f32 got_ = SHUFFLE_XOR((upper) ? (a)[e_] : (b)[e_], by); \\
+  const __typeof__((a)[0] + 0) got_ = SHUFFLE_XOR((upper) ? (a)[e_] : (b)[e_], by); \\
   if (upper) (a)[e_] = got_; else (b)[e_] = got_; }
 #define exchange_sums(r, lane) for (int h_ = 0; h_ < 4; h_ += 2) { \\
   exchange_pair((r) + h_, (r) + h_ + 4, (lane) & 1, 1); \\
@@ -117,19 +143,32 @@ __local u16 *element_at(__local u8 *s, u64 tile, int own, int k, bool turned) {
     + (turned ? own % 64 : k) * 2;
   return (__local u16 *)(s + (place ^ (place >> 7 & 7) << 4));
 }
+u32 pick_bytes(u32 x, u32 y, u32 which) {
+  const u64 both = (u64)y << 32 | x;
+  u32 r = 0;
+  for (int i = 0; i < 4; ++i) r |= (u32)(both >> (which >> i * 4 & 7) * 8 & 255) << i * 8;
+  return r;
+}
+u32 scale_halves(u32 x, u32 by) {
+  const u32 low = f32_half(half_f32((u16)x) * half_f32((u16)by));
+  return low | (u32)f32_half(half_f32((u16)(x >> 16)) * half_f32((u16)(by >> 16))) << 16;
+}
 u32 pack_f16(f32 low, f32 high) { return f32_half(low) | (u32)f32_half(high) << 16; }
 u32 pack_bf16(f32 low, f32 high) { return nearest(low) | nearest(high) << 16; }
 """
 _HEAD = re.compile(r"(KERNEL\((\d+)\) \w+\([^)]*\) \{)")
 _FUNCTIONS = (
-    r"shared_place|copy_async|load_\w+|multiply_\w+|split_float|exchange_\w+|tile_at|pack_\w+"
-    r"|barriers?_\w+|map_needed|copy_tile_\d"
+    r"shared_place|copy_async|load_\w+|multiply_\w+|split_float|exchange_\w+|tile_at|pack_\w+|pick_bytes"
+    r"|scale_halves|barriers?_\w+|map_needed|copy_tile_\d"
 )
 _MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT|LOADING|MULTIPLYING|OWN_TURN|HANDOVER|TILE_MAP"
 _OWN = re.compile(
     rf"(?m)^DEVICE \w+ (?:{_FUNCTIONS})\((?:.*}}|[^}}]*(?:}}[^}}]+)*?^}})$|^#define (?:{_MACROS})\(.*$"
 )
 _GROUP = re.compile(r"m64n(\d+)k16\.f32\.(\w+)\.\w+.*?1, 1, 1, (\d), (\d);", re.DOTALL)
+
+
+_GROUP_BYTES = re.compile(r"m64n(\d+)k32\.s32\.([su])8\.")
 
 
 def with_matrix_units(capability: int) -> Dialect:
@@ -155,6 +194,10 @@ def _emulated(kernel: Kernel) -> Kernel:
         columns, type, a, b = group.groups()
         name = {"f16": "half"}.get(type, type)
         words += f"#define multiply_{columns}(c, a, b) multiply_group({name}, {columns}, {a}, {b}, c, a, b)\n"
+    if group := _GROUP_BYTES.search(source):
+        columns, sign = group.groups()
+        type = {"s": "i8", "u": "u8"}[sign]
+        words += f"#define multiply_{columns}(c, a, b) multiply_group_bytes({type}, {columns}, c, a, b)\n"
     source, threads = _OWN.sub("", source), kernel.block[0]
     if kernel.maps:
         threads -= 32  # those that load; here the first work item does, before all multiply
@@ -168,9 +211,10 @@ def _emulated(kernel: Kernel) -> Kernel:
             words += _copier(f"map{number}", map, pointers[map.argument])
     whole = rf"SHARED ALIGN(1024) u8 \1[{kernel.shared}];"
     source = re.sub(r"extern __shared__.*? (\w+)\[\];", whole, source)
-    for text in ("u8 *const s =", "f32 *const t ="):
+    for text in ("u8 *const s =", "f32 *const t =", "u32 *const t ="):
         source = source.replace(text, f"__local {text}")
-    for pointer in ("u16x8 *)(s", "f32x4 *)(s", "const u32 *)(s", "f32 *)s", "f32 *)(s"):
+    vectors = (f"{vector} *)(s" for vector in ("u8x16", "u16x8", "f32x4"))
+    for pointer in (*vectors, "const u32 *)(s", "u32 *)s", "f32 *)s", "f32 *)(s"):
         source = source.replace(f"({pointer}", f"(__local {pointer}")
     source = _HEAD.sub(r"\1 SHARED u32 given[6 * \2];", source)
     words += f"#define BLOCK {threads}\n"

@@ -209,6 +209,8 @@ def test_other_types_and_devices_keep_their_kernels():
         ("double", 80, "f64"),
         ("float", 80, "matrix f32"),
         ("half", 80, "matrix"),
+        ("int8", 90, "matrix i8"),
+        ("fp8e5m2_type", 80, "matrix"),
         ("half", 0, "f32"),
     ],
 )

@@ -34,7 +34,7 @@ def pipeline_for(
     """
     fixed = not any(s.is_dynamic for s in program.parameters.values())
     options = {"fast_math": fast_math, "offload_copy": offload_copy or not fixed}
-    return target.pipeline(**{k: v for k, v in options.items() if k in target.options})
+    return target.pipeline_for(None, **{k: v for k, v in options.items() if k in target.options})
 
 
 def build_of(program: Program, kept: Compiled = NOTHING) -> Build:

@@ -92,10 +92,10 @@ class Target(ABC):
             )
         return self.passes(**options)
 
-    def pipeline_for(self, device: str | None) -> Pipeline:
-        """Its passes for a device; by default for the best one present."""
+    def pipeline_for(self, device: str | None, **options: Any) -> Pipeline:
+        """Its passes, with some options, for a device; by default for the best one present."""
         del device
-        return self.pipeline()
+        return self.pipeline(**options)
 
     @abstractmethod
     def prepare(

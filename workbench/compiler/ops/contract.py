@@ -119,9 +119,10 @@ class QuantDot(Operation):
             kind = np.result_type(inputs[2].dtype, np.float32)
             a, b = a.astype(kind) * inputs[2].astype(kind), b.astype(kind) * inputs[3].astype(kind)
             return matrix_product(a, b)
-        if a.dtype.kind in "iu" or a.dtype == np.float32:
-            return matrix_product(a, b).astype(np.int32)
-        return matrix_product(a, b)
+        made = matrix_product(a, b)
+        if a.dtype.kind in "iu":
+            return rounded(made, np.dtype(np.int32))
+        return made.astype(np.int32) if a.dtype == np.float32 else made
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
         """A multiplication and an addition for each term of each element."""

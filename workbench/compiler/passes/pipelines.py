@@ -126,17 +126,20 @@ def dynamic_shapes(full_dynamic: bool = False) -> Pipeline:
     return Pipeline("dynamic_shapes", (*split, SimplifyDynOps(), DeadCodeElimination()))
 
 
-def required(drop_fake_quantization: bool = False) -> Pipeline:
+def required(drop_fake_quantization: bool = False, multiply_bytes: bool = False) -> Pipeline:
     """The passes that a kernel generator needs: fewer kinds of operations, on plain operands.
 
     With ``drop_fake_quantization``, pairs that quantize and dequantize go as in MIGraphX, and with them
-    what they round and clip.
+    what they round and clip. With ``multiply_bytes``, zero points are not subtracted before a product.
     """
+    simplify = SimplifyQdq(
+        drop_fake_quantization=drop_fake_quantization, multiply_bytes=multiply_bytes
+    )
     passes = (
         NormalizeOps(),
         DeadCodeElimination(),
         EliminateIdentity(),
-        SimplifyQdq(drop_fake_quantization=drop_fake_quantization),
+        simplify,
         LoopRnn(),
         RewriteRnn(),
         DeadCodeElimination(),
@@ -198,6 +201,7 @@ def gpu(
     offload_copy: bool = True,
     drop_fake_quantization: bool = False,
     channels_last: bool = False,
+    multiply_quantized: bool = False,
 ) -> Pipeline:
     """All passes for a device, up to the lowering of kernels.
 
@@ -205,13 +209,17 @@ def gpu(
     buffers of the results: they become parameters.
     ``drop_fake_quantization`` is an option of ``required``, and ``channels_last`` of ``optimize_rewrite``;
     CPUs, whose vectors hold channels, have it set.
+    With ``multiply_quantized``, products of dequantized values and constants are products of what they were
+    dequantized from, and zero points are subtracted after products. Devices with matrix units for bytes have
+    it set; elsewhere floats are faster.
     """
+    kept = {"skip_ops": ("dequantizelinear",)} if multiply_quantized else {}
     given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
         InlineCalls(),
         dynamic_shapes(full_dynamic),
-        Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant())),
-        required(drop_fake_quantization),
+        Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant(**kept))),
+        required(drop_fake_quantization, multiply_quantized),
         optimize_rewrite(fast_math, rewrite_dot, channels_last),
         fusion(),
         *([] if offload_copy else [Pipeline("given_buffers", given)]),

@@ -12,7 +12,7 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept
 from workbench.gpu.devices.base import Device, Peaks, Stream
-from workbench.gpu.kernels import matrix_float, warpgroup
+from workbench.gpu.kernels import matrix_bytes, matrix_float, warpgroup
 from workbench.gpu.kernels.matrix_tiles import COLUMNS, COPIES, ROWS, TERMS, multiply
 
 _THREADS = 256
@@ -40,17 +40,18 @@ KERNEL({threads}) chains(GLOBAL {type} *to) {{
 }}
 """
 _MATRIX = """
-KERNEL({threads}) products(GLOBAL f32 *to) {{
-  f32 r[{count}];
+KERNEL({threads}) products(GLOBAL {type} *to) {{
+  {type} r[{count}];
   UNROLL for (i32 k = 0; k < {count}; ++k) r[k] = 0;
   {begin}
   for (i32 j = 0; j < {steps}; ++j) {{ {product} }}
   {end}
-  f32 sum = 0;
+  {type} sum = 0;
   UNROLL for (i32 k = 0; k < {count}; ++k) sum += r[k];
   to[GROUP(0) * {threads} + LOCAL(0)] = sum;
 }}
 """
+_MATRIX_UNITS = ("matrix", "matrix i8", "matrix f32")
 _known: dict[str, Peaks] = {}
 
 
@@ -60,7 +61,8 @@ def peaks_of(device: Device) -> Peaks:
     if key not in _known:
         folder = cache_folder("peaks")
         path = None if folder is None else folder / f"{key}.json"
-        _known[key] = (path and _read(path)) or measured(device)
+        found = None if path is None else _read(path)
+        _known[key] = found if found and _is_whole(found, device) else measured(device)
         if path is not None:
             _write(path, device, _known[key])
     return _known[key]
@@ -73,6 +75,11 @@ def _read(path: Path) -> Peaks | None:
         flops = {str(name): float(value) for name, value in found["flops"].items()}
         return Peaks(float(found["bandwidth"]), flops)
     return None
+
+
+def _is_whole(peaks: Peaks, device: Device) -> bool:
+    """Whether the measurements, perhaps an older version's, include those of all matrix units."""
+    return not device.dialect.machine.matrix or {*_MATRIX_UNITS} <= peaks.flops.keys()
 
 
 def _write(path: Path, device: Device, peaks: Peaks) -> None:
@@ -88,8 +95,13 @@ def measured(device: Device) -> Peaks:
             flops[name] = _flops(device, name)
     if device.dialect.machine.matrix:
         group = device.dialect.machine.matrix == warpgroup.CAPABILITY
-        flops["matrix"] = _matrix_flops(device, _of_a_warp_group() if group else _of_warps())
-        flops["matrix f32"] = _matrix_flops(device, _of_warps_in_float())
+        halves, integers = (
+            (_of_a_warp_group(True), _of_a_warp_group(False)) if group else _of_warps()
+        )
+        for name, products in zip(
+            _MATRIX_UNITS, (halves, integers, _of_warps_in_float()), strict=True
+        ):
+            flops[name] = _matrix_flops(device, products)
     return Peaks(_bandwidth(device), flops)
 
 
@@ -107,30 +119,45 @@ def _matrix_flops(device: Device, products: _Products) -> float:
     return flops * blocks * steps / _seconds_of(device, function, blocks, threads, 4, shared)
 
 
-def _of_a_warp_group() -> _Products:
-    """Products of half, by the largest instruction."""
-    columns, rows, terms = 256, 64, 16
+def _of_a_warp_group(halves: bool) -> _Products:
+    """Products of half, or of 8-bit integers, by the largest instruction."""
+    columns, rows, size = 256, 64, 2 if halves else 1
     name = f"multiply_{columns}"
-    words = COPIES + warpgroup.WORDS + warpgroup.instruction(name, "f16", columns, (False, False))
+    own = (
+        warpgroup.instruction(name, "f16", columns, (False, False))
+        if halves
+        else matrix_bytes.group_instruction(name, DType.INT8, columns)
+    )
     line = 2 * warpgroup.DEPTH
     align = warpgroup.ALIGN
     begin = (
         f"extern __shared__ u8 whole[]; const u32 p = shared_place(whole) + {align - 1} & ~{align - 1}; "
         f"const u64 a = tile_at(p, {align}), b = tile_at(p + {rows * line}, {align}); FENCE();"
     )
-    texts = {"count": columns // 2, "begin": begin, "product": f"{name}(r, a, b); COMMIT();"}
+    texts = {
+        "type": "f32" if halves else "u32",
+        "count": columns // 2,
+        "begin": begin,
+        "end": "WAIT(0);",
+    }
+    texts["product"] = f"{name}(r, a, b); COMMIT();"
     shared = (rows + columns) * line + align
-    return words, texts | {"end": "WAIT(0);"}, shared, 2 * rows * columns * terms
+    return COPIES + warpgroup.WORDS + own, texts, shared, 2 * rows * columns * 2 * TERMS // size
 
 
 _TILES, _WARPS = 8, 4
 
 
-def _of_warps() -> _Products:
-    """Products of half."""
+def _of_warps() -> tuple[_Products, _Products]:
+    """Products of half, and of 8-bit integers."""
     begin = "u32 a[4], b[2]; UNROLL for (i32 k = 0; k < 4; ++k) a[k] = b[k / 2] = LOCAL(0) + k;"
-    texts = _one_after_another(begin, "multiply_f16(r + k * 4, a, b)")
-    return multiply(DType.HALF), texts, 0, 2 * _WARPS * _TILES * ROWS * COLUMNS * TERMS
+    steps = 2 * _WARPS * _TILES * ROWS * COLUMNS
+    halves = _one_after_another(begin, "multiply_f16(r + k * 4, a, b)")
+    integers = _one_after_another(begin, "multiply_s8(r + k * 4, a, b)", "u32")
+    return (
+        (multiply(DType.HALF), halves, 0, steps * TERMS),
+        (matrix_bytes.multiply_integers(DType.INT8), integers, 0, steps * matrix_bytes.TERMS),
+    )
 
 
 def _of_warps_in_float() -> _Products:
@@ -143,10 +170,10 @@ def _of_warps_in_float() -> _Products:
     return matrix_float.WORDS, texts, 0, 2 * _WARPS * _TILES * ROWS * COLUMNS * matrix_float.TERMS
 
 
-def _one_after_another(begin: str, product: str) -> dict[str, Any]:
+def _one_after_another(begin: str, product: str, type: str = "f32") -> dict[str, Any]:
     """The parts of a kernel whose warps have several independent products."""
     each = f"UNROLL for (i32 k = 0; k < {_TILES}; ++k) {product};"
-    return {"count": _TILES * 4, "begin": begin, "product": each, "end": ""}
+    return {"type": type, "count": _TILES * 4, "begin": begin, "product": each, "end": ""}
 
 
 def _bandwidth(device: Device) -> float:

@@ -23,7 +23,9 @@ from workbench.gpu.kernels import (
     adjacent,
     bulk,
     matrix,
+    matrix_bytes,
     matrix_float,
+    matrix_tiles,
     operands,
     panels,
     rows,
@@ -268,19 +270,34 @@ def _in_panels(
 def _on_matrix_units(
     lowering: Lowering, product: Product, results: Sequence[Result], problem: str
 ) -> list[Launch]:
-    if product.heart.inputs[0].shape.type is DType.FLOAT:
-        blockings, make = matrix_float.BLOCKINGS, matrix_float.FloatMatrix
-    else:
-        blockings, make = matrix.BLOCKINGS, matrix.Matrix
-        if lowering.machine.matrix == warpgroup.CAPABILITY:
-            offers = bulk if bulk.suits(lowering, product) else warpgroup
-            blockings = (*blockings, *offers.blockings_for(product))
-    plan = lowering.choices.pick(problem, matrix.plans_for(product, blockings))
-    if plan.blocking.warps > 1:
-        make = bulk.Bulk if plan.blocking.bulk else warpgroup.Warpgroup
+    plan = lowering.choices.pick(problem, matrix.plans_for(product, _blockings(lowering, product)))
+    make = _writer(product, plan.blocking)
     return _launches(
         lowering, product, results, plan.parts, lambda b, parts: make(b, product, plan.blocking, parts)
     )  # fmt: skip
+
+
+def _blockings(lowering: Lowering, product: Product) -> Sequence[matrix.Blocking]:
+    """The ways in which matrix units can divide a product."""
+    type, capability = product.heart.inputs[0].shape.type, lowering.machine.matrix
+    if type is DType.FLOAT:
+        return matrix_float.BLOCKINGS
+    if type in matrix_tiles.BYTES:
+        return matrix_bytes.offers_for(product, capability)
+    if capability != warpgroup.CAPABILITY:
+        return matrix.BLOCKINGS
+    offers = bulk if bulk.suits(lowering, product) else warpgroup
+    return (*matrix.BLOCKINGS, *offers.blockings_for(product))
+
+
+def _writer(product: Product, blocking: matrix.Blocking) -> type[matrix.Matrix]:
+    """The class that writes the kernel of a product on matrix units."""
+    type = product.heart.inputs[0].shape.type
+    if type in matrix_tiles.BYTES:
+        return matrix_bytes.writer_of(product, blocking)
+    if blocking.warps > 1:
+        return bulk.Bulk if blocking.bulk else warpgroup.Warpgroup
+    return matrix_float.FloatMatrix if type is DType.FLOAT else matrix.Matrix
 
 
 def _problem(product: Product) -> str:

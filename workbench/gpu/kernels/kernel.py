@@ -62,10 +62,15 @@ class Kernel:
     block: Size
     shared: int = 0
     """Bytes of dynamic shared memory, without the arrays that the source declares."""
-    matrix: bool = False
-    """Whether it multiplies on matrix units."""
+    units: str = ""
+    """The matrix units that it multiplies on; empty if it uses none."""
     maps: tuple[TileMap, ...] = ()
     """The maps that it has as arguments after its pointers."""
+
+    @property
+    def matrix(self) -> bool:
+        """Whether it multiplies on matrix units."""
+        return bool(self.units)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,8 @@ class Builder:
         """Bytes of dynamic shared memory."""
         self.matrix = False
         """Whether the kernel multiplies on matrix units."""
+        self.units = "matrix"
+        """The units, if it does."""
         self._maps: dict[TileMap, str] = {}
 
     def memory(self, place: Place, writes: bool = False) -> Memory:
@@ -156,7 +163,8 @@ class Builder:
         name = f"{self._purpose}_{digest}"
         source = text.replace(_ENTRY, name)
         maps = tuple(self._maps)
-        kernel = Kernel(name, source, size, (block, 1, 1), self.shared, self.matrix, maps)
+        units = self.units if self.matrix else ""
+        kernel = Kernel(name, source, size, (block, 1, 1), self.shared, units, maps)
         return Launch(kernel, tuple(r for r, _ in self._pointers), frozenset(self._writes))
 
     def _parameter(self, key: tuple[Root, str], name: str) -> str:

@@ -9,6 +9,7 @@ from math import ceil, inf
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.matrix_tiles import (
+    BYTES,
     CHUNK,
     COLUMNS,
     FLOATS,
@@ -143,9 +144,9 @@ def _microseconds(product: Product, plan: Plan) -> float:
 
 
 def suits(product: Product) -> bool:
-    """Whether matrix units can multiply the operands: both are half, both bfloat16 or both float."""
+    """Whether matrix units can multiply the operands: both have one of their types, and no scales."""
     types = {i.shape.type for i in product.heart.inputs[:2]}
-    return len(types) == 1 and types <= set(FLOATS) and len(product.heart.inputs) < 4
+    return len(types) == 1 and types <= {*FLOATS, *BYTES} and len(product.heart.inputs) < 4
 
 
 class Matrix:
@@ -162,10 +163,15 @@ class Matrix:
     """Work items that do not multiply."""
     apart = ROWS
     """Rows from one instruction of a warp to the next one."""
+    terms = TERMS
+    """Terms of one instruction."""
+    units = "matrix"
+    """The units, in tables and plots."""
 
     def __init__(self, b: Builder, product: Product, blocking: Blocking, parts: int = 1) -> None:
         """Compute the block's and the warp's place, and define the instructions."""
         self.b, self.w = b, b.w
+        b.units = self.units
         self.product, self.cut = product, blocking
         self.type = product.heart.inputs[0].shape.type
         self.threads, self.stages = blocking.threads + self.idle, blocking.pipeline
@@ -213,7 +219,7 @@ class Matrix:
         """Write the kernel; returns the number of blocks."""
         w, count = self.w, self.high * self.wide * 4
         self._allocate()
-        w.line(f"f32 r[{count}];")
+        w.line(f"{self.product.work} r[{count}];")
         w.line(f"UNROLL for (i32 e = 0; e < {count}; ++e) r[e] = 0;")
         if self.steps:
             self._pipeline()
@@ -279,19 +285,27 @@ class Matrix:
     def _multiply(self, place: str) -> None:
         """Multiply the tiles of one stage."""
         w, high, wide = self.w, self.high, self.wide
-        first = read(self.tiles[0], self.down, self.lane, "a", w)
-        second = read(self.tiles[1], self.along, self.lane, "b", w)
+        first = self._fragment(self.tiles[0], self.down, "a")
+        second = self._fragment(self.tiles[1], self.along, "b")
         with w.block(""):
             w.line(f"const u32 q = p + {place};")
             w.line("UNROLL")
-            with w.block(f"for (i32 k = 0; k < {self.cut.depth // TERMS}; ++k)"):
+            with w.block(f"for (i32 k = 0; k < {self.cut.depth // self.terms}; ++k)"):
                 w.line(f"u32 a[{high * 4}], b[{wide * 2}];")
                 w.line(f"UNROLL for (i32 i = 0; i < {high}; ++i) {first};")
                 w.line(f"UNROLL for (i32 i = 0; i < {wide // 2}; ++i) {second};")
+                called = self._call()
                 w.line(f"UNROLL for (i32 i = 0; i < {high}; ++i)")
                 w.line(f"  UNROLL for (i32 j = 0; j < {wide}; ++j)")
-                sums = f"r + (i * {wide} + j) * 4"
-                w.line(f"    multiply_{TYPES[self.type]}({sums}, a + i * 4, b + j * 2);")
+                w.line(f"    {called.format(sums=f'r + (i * {wide} + j) * 4')};")
+
+    def _fragment(self, tile: Tile, start: Index, registers: str) -> str:
+        """The statement that reads 16 rows or columns of one instruction's terms."""
+        return read(tile, start, self.lane, registers, self.w)
+
+    def _call(self) -> str:
+        """The call for one instruction's sums."""
+        return f"multiply_{TYPES[self.type]}({{sums}}, a + i * 4, b + j * 2)"
 
     # Results
 
@@ -301,7 +315,7 @@ class Matrix:
         if n % 2:
             self._store_rows(store)
         elif n % CHUNK == 0 and self.wide % QUAD == 0:
-            exchange(self.w, "r", self.high * self.wide, self.lane)
+            exchange(self.w, "r", self.high * self.wide, self.lane, self.product.work)
             self._store_columns(store, QUAD)
         else:
             self._store_columns(store, 1)
@@ -312,21 +326,33 @@ class Matrix:
         quad, pair = self.lane.divmod(QUAD, w)
         t.lanes = size
         with w.loop(self.high, unroll=True) as i, w.loop(2, unroll=True) as half:
-            row = self.row + self.down + i * self.apart + half * 8 + quad
+            row = self.row + self.down + i * self.apart + self._line(quad, half)
             inside = t.inside([row], [self.product.m])
             with w.block(f"if ({inside})"), w.loop(self.wide // tiles, unroll=True) as j:
                 column = self.column + self.along + (j * COLUMNS + pair * 2) * tiles
                 first = (i * self.wide + j * tiles) * 4 + half * 2
-                places = [first + (e // 2 * 4 + e % 2) for e in range(size)]
+                places = [first + self._sum_of(e) for e in range(size)]
                 with w.block(f"if ({t.inside([column], [self.product.n])})"):
                     cells = [(self.batch, row, column + e) for e in range(size)]
                     store(cells, [f"r[{place.text()}]" for place in places])
         t.lanes = 1
 
+    def _line(self, quad: Index, half: Index) -> Index:
+        """The row among an instruction's 16 of the first or the second half of a work item's sums."""
+        return half * 8 + quad
+
+    def _sum_of(self, column: int) -> int:
+        """The place among a work item's sums of one of its adjacent columns."""
+        return column // 2 * 4 + column % 2
+
+    def _spot(self, quad: str, pair: str) -> tuple[str, str]:
+        """The row and the column, among those of four instructions, of a work item's sum ``e``."""
+        return f"{quad} + e / 2 % 2 * 8", f"e / 4 * 8 + {pair} * 2 + e % 2"
+
     def _room(self, floats: int) -> str:
-        """Shared memory of some floats for each warp: that of the stages, which nothing reads any more."""
+        """Shared memory of some sums for each warp: that of the stages, which nothing reads any more."""
         self.w.line("BARRIER();")
-        return "(f32 *)s"
+        return f"({self.product.work} *)s"
 
     def _store_rows(self, store: Store) -> None:
         """Store rows whose length is odd: through shared memory, so that a warp's columns are adjacent."""
@@ -337,10 +363,12 @@ class Matrix:
         turn, own = self.lane.divmod(wide, w)
         warp = self.local.divmod(WARP, w)[0]
         size = ROWS * (wide + 1)
-        w.line(f"f32 *const t = {self._room(size)} + ({warp.text()}) * {size};")
+        work = self.product.work
+        w.line(f"{work} *const t = {self._room(size)} + ({warp.text()}) * {size};")
         with w.loop(self.high, unroll=True) as i, w.loop(self.wide // tiles, unroll=True) as j:
             w.line(f"UNROLL for (i32 e = 0; e < {tiles * 4}; ++e)")
-            place = f"({quad.text()} + e / 2 % 2 * 8) * {wide + 1} + e / 4 * 8 + {pair.text()} * 2 + e % 2"
+            at, over = self._spot(quad.text(), pair.text())
+            place = f"({at}) * {wide + 1} + {over}"
             first = ((i * self.wide + j * tiles) * 4).text()
             w.line(f"  t[{place}] = r[{first} + e];")
             w.line("__syncwarp();")
@@ -352,5 +380,5 @@ class Matrix:
                 inside = t.inside([row, column], [self.product.m, self.product.n])
                 with w.block(f"if ({inside})"):
                     value = f"t[{(line * (wide + 1) + own).text()}]"
-                    store([(self.batch, row, column)], [w.define("f32", value, "v")])
+                    store([(self.batch, row, column)], [w.define(work, value, "v")])
             w.line("__syncwarp();")

@@ -49,6 +49,8 @@ BLOCKINGS = (
 class FloatMatrix(Matrix):
     """Writes the kernel."""
 
+    units = "matrix f32"
+
     def _need(self) -> None:
         self.w.need(LOADS)
         self.w.need(WORDS)

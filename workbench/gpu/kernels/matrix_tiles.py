@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import stored
 from workbench.gpu.emit.tensors import Indices, Tensors, vector_type
@@ -28,6 +28,8 @@ TYPES = {DType.HALF: "f16", DType.BF16: "bf16"}
 """The types of operands, as the instructions name them."""
 FLOATS = (DType.FLOAT, *TYPES)
 """The types of operands of products on matrix units; a float is there the sum of two numbers."""
+BYTES = (DType.INT8, DType.UINT8, *FP8)
+"""The types of one byte; 8-bit floats are there halves, which hold them exactly."""
 
 COPIES = """\
 DEVICE u32 shared_place(const void *p) { return (u32)__cvta_generic_to_shared(p); }
@@ -78,9 +80,9 @@ DEVICE void exchange_sums(f32 *r, u32 lane) {
 """Before, four work items have two columns of each of four instructions; after, eight columns of one each."""
 
 
-def exchange(w: Writer, sums: str, tiles: int, lane: Index) -> None:
+def exchange(w: Writer, sums: str, tiles: int, lane: Index, work: str = "f32") -> None:
     """Give each work item eight adjacent columns of sums; the number of tiles is a multiple of four."""
-    w.need(_EXCHANGE)
+    w.need(_EXCHANGE.replace("f32", work))
     w.line(f"UNROLL for (i32 i = 0; i < {tiles // QUAD}; ++i)")
     w.line(f"  exchange_sums({sums} + i * {QUAD * 4}, {lane.text()});")
 
@@ -127,8 +129,10 @@ class Tile:
         """The place of a chunk in the tile, in bytes."""
         if self.size == 4 and not self.operand.along_k:
             return paired(far.text(), close.text(), self.near)
+        if self.size == 1 and not self.operand.along_k:
+            return swizzled(_pairs_first(far.text()), close.text(), self.near)
         if not self.lines or self.operand.along_k:
-            return _swizzled(far.text(), close.text(), self.near)
+            return swizzled(far.text(), close.text(), self.near)
         high, low = close.divmod(LINE, w)
         line = high * self.depth + far
         return f"(({line.text()}) * {LINE} + (({low.text()}) ^ (({far.text()}) & 7))) * 16"
@@ -239,10 +243,11 @@ class Loader:
     def _compute(self, chunk: _Chunk) -> None:
         """Compute adjacent elements, and store them in shared memory."""
         w, t, count = self.w, self.t, chunk.count
-        lanes = count
+        lanes = min(count, CHUNK)
         while chunk.operand.unit % lanes:
             lanes //= 2
-        vector = vector_type(w, "f32" if count == ACCESS // 4 else "u16", count)
+        size = ACCESS // count
+        vector = vector_type(w, "f32" if size == 4 else f"u{8 * size}", count)
         name = w.name("h")
         w.line(f"{vector} {name};")
         t.lanes = lanes
@@ -276,10 +281,10 @@ def read(tile: Tile, start: Index, lane: Index, registers: str, w: Writer) -> st
     far = f"({text} & 15)" if along_first else f"{low} + {high} * 8"
     close = high if along_first else middle
     if tile.operand.along_k:
-        place = _swizzled(f"({start.text()} + i * 16 + {far})", f"k * 2 + {close}", tile.near)
+        place = swizzled(f"({start.text()} + i * 16 + {far})", f"k * 2 + {close}", tile.near)
     else:
         base = start.divmod(CHUNK, w)[0].text()
-        place = _swizzled(f"(k * 16 + {far})", f"{base} + i * 2 + {close}", tile.near)
+        place = swizzled(f"(k * 16 + {far})", f"{base} + i * 2 + {close}", tile.near)
     load = "load_matrices" if tile.operand.along_k else "load_turned"
     return f"{load}({registers} + i * 4, q + {tile.first} + {place})"
 
@@ -289,7 +294,15 @@ def paired(far: str, close: str, near: int) -> str:
     return f"(({far}) * {near} + (({close}) ^ ({far} & 3) * 2)) * {ACCESS}"
 
 
-def _swizzled(far: str, close: str, near: int) -> str:
+def _pairs_first(term: str) -> str:
+    """The row of a term of bytes: of 16 terms, pairs 0, 2, 4 and 6 come first.
+
+    So a work item finds the four terms that it multiplies in two matrices, as pairs.
+    """
+    return f"({term} & ~15 | {term} >> 1 & 6 | {term} & 1 | ({term} & 2) << 2)"
+
+
+def swizzled(far: str, close: str, near: int) -> str:
     """The place of a chunk in bytes: rows of ``near`` chunks, exchanged so that 8 rows use all banks."""
     shift = {2: 2, 4: 1}.get(near, 0)
     mask = min(near, LINE) - 1

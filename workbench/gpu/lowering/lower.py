@@ -16,7 +16,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
 from workbench.compiler.ops.buffers import Copy, Write
 from workbench.compiler.ops.collectives import Collective
-from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.contract import Dot, QuantDot
 from workbench.compiler.ops.control import If, Loop
 from workbench.compiler.ops.fused import Group
 from workbench.compiler.ops.movement import Contiguous
@@ -25,7 +25,7 @@ from workbench.compiler.report.result import kernel_text
 from workbench.gpu.choices import Choices
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
-from workbench.gpu.kernels import matrix_tiles
+from workbench.gpu.kernels import matrix_bytes, matrix_tiles, warpgroup
 from workbench.gpu.kernels.elementwise import elementwise
 from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
@@ -202,25 +202,31 @@ class Lowering:
 
     def _literal(self, instruction: Instruction) -> None:
         assert instruction.literal is not None
-        shape = self._with_aligned_rows(instruction)
+        shape = self._aligned(instruction)
         root = Root("literal", instruction.id, 0, padded(_bytes(shape)))
         self.literals[root] = laid_out(instruction.literal.numpy(), shape)
         self._put(instruction, [Place(root, shape)])
 
-    def _with_aligned_rows(self, instruction: Instruction) -> Shape:
-        """The layout of a constant; rows of a product's operand begin where matrix units' loads may."""
+    def _aligned(self, instruction: Instruction) -> Shape:
+        """The layout of a constant; rows of a product's operand begin where matrix units' loads may.
+
+        The columns of integers do, if they are the second operand of an instruction of four warps.
+        """
         shape = instruction.shape
-        lens, chunk = shape.lens, matrix_tiles.ACCESS // shape.type.size
+        lens, type, chunk = shape.lens, shape.type, matrix_tiles.ACCESS // shape.type.size
         if not (
             self.machine.matrix
-            and shape.type in matrix_tiles.FLOATS
+            and type in {*matrix_tiles.FLOATS, *matrix_tiles.BYTES}
             and shape.ndim == 2
             and shape.standard
-            and lens[1] % chunk
-            and all(isinstance(u.op, Dot | Group) for u in instruction.users)
+            and all(isinstance(u.op, Dot | QuantDot | Group) for u in instruction.users)
         ):
             return shape
-        return Shape(shape.type, lens, (-(-lens[1] // chunk) * chunk, 1))
+        rows, columns = (-(-n // chunk) * chunk for n in lens)
+        is_grouped = type in matrix_bytes.INTEGERS and self.machine.matrix == warpgroup.CAPABILITY
+        if is_grouped and _is_only_second(instruction):
+            return Shape(type, lens, (1, rows))
+        return shape if columns == lens[1] else Shape(type, lens, (columns, 1))
 
     def _write(self, instruction: Instruction) -> None:
         """Write into a buffer; through scratch memory if the operation reads elements of that buffer."""
@@ -348,6 +354,24 @@ class Lowering:
     def _read(self, outputs: Iterable[Sequence[Place]]) -> set[Root]:
         found = {p.root for parts in outputs for p in parts}
         return found.union(*map(roots_of, flat(self.steps)))
+
+
+def _is_only_second(value: Instruction) -> bool:
+    """Whether a value is only read as the second operand of products, here or in groups."""
+
+    def in_group(user: Instruction) -> bool:
+        names = sorted(user.modules[0].parameters)
+        given = zip(names, user.inputs, strict=True)
+        own = [user.modules[0].parameters[name] for name, x in given if x is value]
+        return all(map(_is_only_second, own))
+
+    def is_second(user: Instruction) -> bool:
+        return isinstance(user.op, Dot | QuantDot) and user.inputs[0] is not value
+
+    users = value.users
+    return bool(users) and all(
+        in_group(u) if isinstance(u.op, Group) else is_second(u) for u in users
+    )
 
 
 def _apart(shape: Shape) -> Shape:

@@ -120,11 +120,11 @@ def _step(
 
 def _arithmetic(step: Step) -> str:
     """The units or the type of a step's arithmetic; narrower floats are computed in f32 elsewhere."""
+    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
+        return step.launch.kernel.units
     instruction = step.instruction
     shapes = [i.shape for i in instruction.inputs] + [instruction.shape]
     types = {s.type for shape in shapes for s in parts_of(shape) if s.is_tensor}
-    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
-        return "matrix" if types & {DType.HALF, DType.BF16} else "matrix f32"
     return "f64" if DType.DOUBLE in types else "f32"
 
 

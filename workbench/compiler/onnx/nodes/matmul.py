@@ -58,6 +58,11 @@ def matmul_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     zeros = [_offset(node, v, node.optional(inputs, i)) for i, v in ((2, a), (3, b))]
     if all(zero is None for zero in zeros):
         return product(node, _signed(node, a), _signed(node, b), "quant_dot")
+    # Nothing is shifted to int8 here, so the middle of uint8 is subtracted as any other number.
+    zeros = [
+        node.scalar(DType.UINT8, 128) if z is None and v.shape.type is DType.UINT8 else z
+        for v, z in zip((a, b), zeros, strict=True)
+    ]
     if zeros[0] is not None and zeros[0].shape.elements > 1 and zeros[0].shape.ndim == 1:
         zeros[0] = node.unsqueeze(zeros[0], 1)  # one per row
     wide = [node.convert(v, DType.INT32) for v in (a, b)]

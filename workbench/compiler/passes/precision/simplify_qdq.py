@@ -25,6 +25,7 @@ from workbench.compiler.passes.precision.quantized_products import (
     find_mx_quantizable,
     find_quantizable,
 )
+from workbench.compiler.passes.precision.shifted_products import find_shifted_product
 from workbench.compiler.passes.tidy.propagate_constant import value_of
 from workbench.compiler.rewrite import Decline, Rewriter, Rule, behind_broadcasts, op, rule, var
 
@@ -301,6 +302,8 @@ class SimplifyQdq(RewritePass):
         use_mx_quant: Also multiply values with block scales, as devices with MX types do.
         drop_fake_quantization: As MIGraphX does, remove all remaining pairs, whatever they round or clip,
             and let other users of a quantized value read the quantized one.
+        multiply_bytes: Also multiply 8-bit integers without their zero points, and correct the sums, as pays
+            where products of bytes are fast.
     """
 
     name = "simplify_qdq"
@@ -310,6 +313,7 @@ class SimplifyQdq(RewritePass):
         find_int4_pair,
         find_quantizable,
         find_mx_quantizable,
+        find_shifted_product,
         find_exact_qdq_pair,
         find_lone_qdq_pair,
         find_reused_quantization,
@@ -319,6 +323,7 @@ class SimplifyQdq(RewritePass):
     remove_qdq_only: bool = False
     use_mx_quant: bool = False
     drop_fake_quantization: bool = False
+    multiply_bytes: bool = False
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
@@ -327,6 +332,7 @@ class SimplifyQdq(RewritePass):
             return (find_zero_scale, find_qdq_pair)
         left_out = {find_qdq_pair}
         left_out |= set() if self.use_mx_quant else {find_mx_quantizable}
+        left_out |= set() if self.multiply_bytes else {find_shifted_product}
         dropping = {find_lone_qdq_pair, find_reused_quantization}
         left_out |= {find_exact_qdq_pair} if self.drop_fake_quantization else dropping
         return tuple(r for r in self.rules if r not in left_out)

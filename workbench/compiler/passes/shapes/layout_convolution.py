@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -13,7 +13,7 @@ from workbench.compiler.passes.shapes.eliminate_contiguous import remove_contigu
 from workbench.compiler.rewrite import change
 
 _CHANNELS_FIRST, _CHANNELS_LAST, _FILTERS_LAST = (0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)
-_HALF = (DType.HALF, DType.BF16)
+_NARROW = (DType.HALF, DType.BF16, DType.INT8, DType.UINT8, *FP8)
 
 
 @register
@@ -26,8 +26,8 @@ class LayoutConvolution(Pass):
         channels_last: Make channels the fastest axis, except for grouped convolutions; otherwise row-major.
         grouped: Make them that for grouped convolutions, too. The weights of those with one channel a group
             have their filters as the fastest axis.
-        half_channels_last: The same for convolutions of half and bfloat16 alone. Matrix units multiply
-            channels that are contiguous.
+        half_channels_last: The same for convolutions of half, bfloat16 and types of 8 bits alone. Matrix
+            units multiply channels that are contiguous.
     """
 
     name = "layout_convolution"
@@ -53,8 +53,8 @@ class LayoutConvolution(Pass):
         """The wanted orders of the axes of a convolution's input and weights."""
         op = instruction.op
         assert isinstance(op, Convolution | QuantConvolution)
-        half = all(i.shape.type in _HALF for i in instruction.inputs)
-        last = self.channels_last or (self.half_channels_last and half)
+        is_narrow = all(i.shape.type in _NARROW for i in instruction.inputs)
+        last = self.channels_last or (self.half_channels_last and is_narrow)
         if not last or (op.group > 1 and not self.grouped):
             return _CHANNELS_FIRST, _CHANNELS_FIRST
         is_depthwise = op.group > 1 and instruction.inputs[1].shape.lens[1] == 1
