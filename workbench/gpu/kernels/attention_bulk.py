@@ -35,11 +35,13 @@ _KEYS = 128
 """Keys of a tile."""
 _GROUP = 64
 """Queries of four warps."""
-_GROUPS = 2
 _REGISTERS = {2: 240, 3: 160}
-"""Registers of a work item that multiplies, by the number of groups; a block has as many as if all had the same."""
+"""Registers of a work item that multiplies, by the number of groups; those that load need few."""
 _FEW = 24
-"""Registers of one that loads."""
+_TIMES = {2: 2.0, 3: 2.7}
+"""Time that a part takes by the number of groups, measured on an H200; only ratios matter."""
+_NARROW = 64
+"""The greatest length of queries and values for three groups."""
 _NEAR = 64
 """Elements of a line of 128 bytes."""
 _SHARED = 224 << 10
@@ -49,6 +51,7 @@ _LOG2_E = 1 / log(2)
 
 _FUNCTIONS = """\
 #define REGISTERS(way, n) asm volatile("setmaxnreg." #way ".sync.aligned.u32 %0;" :: "n"(n))
+#define SOME(x) __any_sync(0xffffffffu, x)
 #define HELD(r, n) UNROLL for (i32 i_ = 0; i_ < n; ++i_) asm volatile("" : "+f"((r)[i_]) :: "memory")
 DEVICE f32 power_of_two(f32 x) {
   f32 y;
@@ -86,6 +89,18 @@ class _Located:
     """The stride of rows."""
 
 
+def _groups(a: Attention, mask: Causal | None) -> int:
+    """The number of groups of a block that takes the least time; masks need registers of two."""
+    if mask or max(a.depth, a.width) > _NARROW:
+        return 2
+
+    def time(groups: int) -> float:
+        parts = a.count * -(-a.rows // (groups * _GROUP))
+        return -(-parts // UNITS) * _TIMES[groups]
+
+    return min(_TIMES, key=time)
+
+
 def _located(found: tuple[str, Index] | None, row: Variable, near: Variable) -> _Located | None:
     """The place of an element, if the copy engine can load tiles around it."""
     if found is None:
@@ -106,11 +121,13 @@ class _Kernel:
     ) -> None:
         b.matrix = True
         self.b, self.a, self.w, self.targets, self.mask = b, a, b.w, targets, mask
-        self.warps = _GROUPS * 4
+        self.groups = _groups(a, mask)
+        self.warps = self.groups * 4
         self.threads = (self.warps + 4) * WARP
-        self.rows = _GROUPS * _GROUP
+        self.rows = self.groups * _GROUP
         self.tiles = -(-a.rows // self.rows)
         self.parts = a.count * self.tiles
+        self.grid = min(self.parts, UNITS)
         self.most = -(-a.keys // _KEYS)
         """Tiles of keys."""
         self.wide = -(-a.width // 32) * 32
@@ -152,8 +169,6 @@ class _Kernel:
     def _context(self, block: Index) -> tuple[Context, Index]:
         """The queries of a part: their batch, and the first of them."""
         batch, tile = block.divmod(self.tiles, self.w)
-        if self.mask:  # the longest parts first
-            tile = Index.of(self.tiles - 1) - tile
         context = Context(self.b, self.a, self.targets, split(batch, self.a.batch, self.w))
         return context, tile * self.rows
 
@@ -171,9 +186,9 @@ class _Kernel:
             self._load_all()
         w.line("HANDOVER();")
         with w.block(f"MULTIPLYING({self.warp.text()}, {self.warps})"):
-            w.line(f"REGISTERS(inc, {_REGISTERS[_GROUPS]});")
+            w.line(f"REGISTERS(inc, {_REGISTERS[self.groups]});")
             self._attend_all()
-        return min(self.parts, UNITS)
+        return self.grid
 
     def _need(self) -> None:
         w = self.w
@@ -213,18 +228,23 @@ class _Kernel:
     def _parts(self) -> Generator[tuple[Context, Index, str, str, str]]:
         """A loop over the block's parts.
 
+        Every other round of parts is in reverse, as parts differ in length if there is a mask.
+
         Yields the context, the first query, how many parts and slots were before it, and its tiles of keys.
         """
-        w = self.w
-        name, turn, done = w.name("n"), w.variable("u32", "0", "u"), w.variable("u32", "0", "d")
-        grid = min(self.parts, UNITS)
-        with w.block(f"for (i32 {name} = GROUP(0); {name} < {self.parts}; {name} += {grid})"):
+        w, grid = self.w, self.grid
+        turn, name, done = w.name("u"), w.name("n"), w.variable("u32", "0", "d")
+        own = w.define("i32", "GROUP(0)", "g")
+        with w.block(f"for (u32 {turn} = 0; {turn} < {-(-self.parts // grid)}; ++{turn})"):
+            place = f"({turn} % 2 ? {grid - 1} - {own} : {own})"
+            w.line(f"const i32 {name} = (i32){turn} * {grid} + {place};")
+            w.line(f"if ({name} >= {self.parts}) break;")
             context, start = self._context(Index.of(Variable(name, 0, self.parts - 1)))
             tiles = str(self.most)
             if self.mask:
                 tiles = self.mask.tiles(w, start, self.rows, _KEYS)
             yield context, start, turn, done, tiles
-            w.line(f"{done} += 2 * {tiles}, ++{turn};")
+            w.line(f"{done} += 2 * {tiles};")
 
     # Loading
 
@@ -294,11 +314,11 @@ class _Kernel:
             self.own.begin(context, start + group * _GROUP + part * 16)
             w.line(f"UNROLL for (i32 e = 0; e < {sums}; ++e) o[e] = 0;")
             w.line(f"barrier_wait(queries, {turn} & 1);")
-            self._first_tile(done, tiles)
             whole = str(self.a.keys // _KEYS)
             if self.mask:
                 whole = self.mask.whole_tiles(w, start, _KEYS)
             checked = self.mask is not None or self.a.keys % _KEYS > 0
+            self._first_tile(done, tiles, checked)
             with w.loop(self.most, start="1", prefix="k", end=whole) as tile:
                 self._tile(done, tile, tiles, False)
             if checked:
@@ -314,7 +334,8 @@ class _Kernel:
                 self._arrive(f"empty + {slot} * {BARRIER}")
             self.own.store(self.linear or 1.0)
 
-    def _first_tile(self, done: str, tiles: str) -> None:
+    def _first_tile(self, done: str, tiles: str, checked: bool) -> None:
+        """Compute the weights of the first tile's values."""
         w = self.w
         with w.block(""):
             slot = self._full(done)
@@ -324,7 +345,7 @@ class _Kernel:
             w.line(f"HELD(z, {_KEYS // 2});")
             self._arrive(f"empty + {slot} * {BARRIER}")
             self._arrive("answered", f"{tiles} == 1")
-            self._softmax(Index(), True)
+            self._softmax(Index(), checked)
             self._pack()
 
     def _tile(self, done: str, tile: Index, tiles: str, checked: bool) -> None:
@@ -344,8 +365,11 @@ class _Kernel:
         w.line("WAIT(0);")
         w.line(f"HELD(o, {self.wide // 2});")
         self._arrive(f"empty + {values} * {BARRIER}")
-        for half, one in enumerate(factors):
-            self.own.rescale(half, one)
+        # Branches pay where values are narrow, as measured on an H200.
+        changed = " || ".join(f"{one} != 1.0f" for one in factors)
+        with w.block(f"if (SOME({changed}))" if self.wide <= _NARROW else ""):
+            for half, one in enumerate(factors):
+                self.own.rescale(half, one)
         self._pack()
 
     def _full(self, count: str) -> str:
