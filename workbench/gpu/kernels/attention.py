@@ -19,6 +19,9 @@ _DEEPEST = 256
 _FEW_SCORES = 1 << 15
 """With more, a CPU is faster with separate kernels for the products and the softmax (measured)."""
 
+_FEW_KEYS = 128
+"""With no more, warps of their own are faster than groups of warps (measured on an H200)."""
+
 
 def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
     """The kernels of an attention group; None if its form is not the one described here.
@@ -35,6 +38,6 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
     if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
         return None
     if lowering.machine.matrix and attention_matrix.suits(found):
-        bulk = attention_bulk.attention(lowering, found)
+        bulk = attention_bulk.attention(lowering, found) if found.keys > _FEW_KEYS else None
         return [bulk or attention_matrix.on_matrix_units(lowering, found)]
     return [tiled(lowering, found)]

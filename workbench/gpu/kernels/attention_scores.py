@@ -168,19 +168,16 @@ def _is_lowest(value: Instruction) -> bool:
 
 
 def _mask(a: Attention, condition: Instruction) -> tuple[Instruction, NDArray[np.bool_]] | None:
-    """The constant that a condition repeats for each of the batch, with an element for each row and key."""
+    """The constant behind a condition, and its rows and keys, if these are the same for each of the batch."""
     source, shape = behind_broadcasts(condition), condition.shape
     outside = dict(zip(sorted(a.body.parameters), a.group.inputs, strict=True))
     held = outside.get(source.parameter or "", source).literal
-    repeated = all(
-        n == 1 or not stride for n, stride in zip(shape.lens[:-2], shape.strides[:-2], strict=True)
-    )
     whole = (a.rows, a.keys)
-    if held is None or not repeated or shape.type is not DType.BOOL or shape.lens[-2:] != whole:
+    if held is None or shape.lens[-2:] != whole or shape.strides[-2:] != (a.keys, 1):
         return None
-    values = held.numpy()
-    same = shape.strides[-2:] == (a.keys, 1) and values.size == a.rows * a.keys
-    return (source, values.reshape(whole).astype(bool)) if same else None
+    values = held.numpy().reshape(-1, *whole)
+    same = all(np.array_equal(values[0], other) for other in values[1:])
+    return (source, values[0].astype(bool)) if same else None
 
 
 def _diagonal(seen: NDArray[np.bool_]) -> int | None:
