@@ -68,8 +68,8 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         is_causal=causal,
         scale=float(_scale(lens)),
     )
-    ours = tuple(on_device.run_seconds(executable, inputs))
-    theirs = on_device.torch_seconds(lambda: attend(*given), replay=True)
+    ours = tuple(on_device.burst_seconds(executable, inputs))
+    theirs = on_device.torch_seconds(lambda: attend(*given), replay=True, count=on_device.BURST)
     timings = (
         Timing("attention", subject, OURS, ours),
         Timing("attention", subject, TORCH, tuple(theirs)),

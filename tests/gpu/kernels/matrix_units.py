@@ -35,6 +35,10 @@ _WORDS = """\
 #define barrier_wait(at, parity)
 #define barrier_arrive(at)
 #define map_needed(map)
+#define REGISTERS(way, n)
+#define HELD(r, n)
+#define SOME(x) 1
+#define power_of_two(x) exp2(x)
 #define SHUFFLE_XOR(v, m) ({ \\
   __typeof__((v) + 0) sent = v; \\
   *(__local __typeof__((v) + 0) *)(given + LOCAL(0)) = sent; BARRIER(); \\
@@ -105,6 +109,19 @@ _WORDS = """\
     (c)[i_] += type##_value(*element_at(s, a, row_ + i_ % 4 / 2 * 8, k_, ta)) \\
       * type##_value(*element_at(s, b, column_, k_, tb)); \\
   } }
+#define replace_group(type, columns, ta, tb, c, a, b) { \\
+  for (int i_ = 0; i_ < columns / 2; ++i_) (c)[i_] = 0; \\
+  multiply_group(type, columns, ta, tb, c, a, b) }
+#define multiply_group_rows(type, columns, c, a, b) { \\
+  for (int i_ = 0; i_ < 4; ++i_) given[i_ * BLOCK + LOCAL(0)] = (a)[i_]; \\
+  BARRIER(); \\
+  for (int i_ = 0; i_ < columns / 2; ++i_) for (int k_ = 0; k_ < 16; ++k_) { \\
+    const int first_ = LOCAL(0) / 4 * 4, column_ = i_ / 4 * 8 + LOCAL(0) % 4 * 2 + i_ % 2; \\
+    const u32 x_ = given[(i_ % 4 / 2 + k_ / 8 * 2) * BLOCK + first_ + k_ % 8 / 2]; \\
+    (c)[i_] += type##_value((u16)(x_ >> k_ % 2 * 16)) \\
+      * type##_value(*element_at(s, b, column_, k_, true)); \\
+  } \\
+  BARRIER(); }
 #define multiply_group_bytes(type, columns, c, a, b) { \\
   const int row_ = LOCAL(0) % 128 / 32 * 16 + LOCAL(0) % 32 / 4; \\
   for (int i_ = 0; i_ < columns / 2; ++i_) for (int k_ = 0; k_ < 32; ++k_) { \\
@@ -159,14 +176,18 @@ u32 pack_bf16(f32 low, f32 high) { return nearest(low) | nearest(high) << 16; }
 _HEAD = re.compile(r"(KERNEL\((\d+)\) \w+\([^)]*\) \{)")
 _FUNCTIONS = (
     r"shared_place|copy_async|load_\w+|multiply_\w+|split_float|exchange_\w+|tile_at|pack_\w+|pick_bytes"
-    r"|scale_halves|barriers?_\w+|map_needed|copy_tile_\d"
+    r"|scale_halves|barriers?_\w+|map_needed|copy_tile_\d|power_of_two"
 )
-_MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT|LOADING|MULTIPLYING|OWN_TURN|HANDOVER|TILE_MAP"
+_MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT|LOADING|MULTIPLYING|OWN_TURN|HANDOVER|TILE_MAP|REGISTERS|HELD|SOME"
 _OWN = re.compile(
     rf"(?m)^DEVICE \w+ (?:{_FUNCTIONS})\((?:.*}}|[^}}]*(?:}}[^}}]+)*?^}})$|^#define (?:{_MACROS})\(.*$"
 )
-_GROUP = re.compile(r"m64n(\d+)k16\.f32\.(\w+)\.\w+.*?1, 1, 1, (\d), (\d);", re.DOTALL)
-
+_GROUP = re.compile(
+    r"DEVICE void (\w+)\(f32 \*c, (?:u64|const u32 \*)\s?a, u64 b\) {[^}]*"
+    r"m64n(\d+)k16\.f32\.(\w+)\.\w+.*?([01]), 1, 1, (\d)(?:, (\d))?;",
+    re.DOTALL,
+)
+"""A function for an instruction of a group: name, columns, type, whether it adds, what is turned."""
 
 _GROUP_BYTES = re.compile(r"m64n(\d+)k32\.s32\.([su])8\.")
 
@@ -190,17 +211,23 @@ def _emulated(kernel: Kernel) -> Kernel:
     if not kernel.matrix:
         return with_shuffles(kernel)
     source, words = kernel.source, _WORDS
-    if group := _GROUP.search(source):
-        columns, type, a, b = group.groups()
-        name = {"f16": "half"}.get(type, type)
-        words += f"#define multiply_{columns}(c, a, b) multiply_group({name}, {columns}, {a}, {b}, c, a, b)\n"
+    for name, columns, type, adds, a, b in _GROUP.findall(source):
+        value = {"f16": "half"}.get(type, type)
+        way = "multiply_group" if adds == "1" else "replace_group"
+        how = (
+            f"{way}({value}, {columns}, {a}, {b}"
+            if b
+            else f"multiply_group_rows({value}, {columns}"
+        )
+        words += f"#define {name}(c, a, b) {how}, c, a, b)\n"
     if group := _GROUP_BYTES.search(source):
         columns, sign = group.groups()
         type = {"s": "i8", "u": "u8"}[sign]
         words += f"#define multiply_{columns}(c, a, b) multiply_group_bytes({type}, {columns}, c, a, b)\n"
     source, threads = _OWN.sub("", source), kernel.block[0]
     if kernel.maps:
-        threads -= 32  # those that load; here the first work item does, before all multiply
+        # Without those that load: here the first work item does, before all multiply.
+        threads = 32 * int(re.findall(r"LOADING\([^;]*?(\d+)\) {", source)[-1])
         source = re.sub(r"struct __align__\(64\) TileMap.*\n|, TILE_MAP\(\w+\)", "", source)
         source = re.sub(
             r"copy_tile_\d\((.*?), &(\w+), ready, ", r"copy_\2(s, COPIED_\2, \1, ", source

@@ -164,6 +164,40 @@ def test_attention_masks_rows_and_keys_past_the_last_tile(device: Device):
     expect(compiled(net.program), device, 80, 3 * TOLERANCE["half"])
 
 
+def long(device: Device, length: int) -> int:
+    """A length, several times as long on a GPU: where its work is written out, no tile replaces another."""
+    return length if device.kind == "opencl" else 9 * length
+
+
+def test_attention_of_groups_of_warps_skips_what_a_causal_mask_hides(device: Device):
+    m, n = long(device, 140), long(device, 150)
+    net = Net("bf16", b=1, h=2, m=m, n=n, d=24, e=72)
+    net.done(net.output(net.causal(net.scaled(net.scores()))))
+    expect(compiled(net.program), device, 90, 3 * TOLERANCE["bf16"])
+
+
+@pytest.mark.parametrize("hole", [False, True])
+@pytest.mark.parametrize("hides", [False, True])
+def test_only_a_mask_that_is_causal_is_not_loaded(hides: bool, hole: bool, device: Device):
+    net = Net("half", b=1, h=2, m=40, n=45, d=16, e=32)
+    seen = np.tril(np.ones((net.m, net.n), bool), 3)
+    seen[7, 1] = not hole
+    wide = net.main.add("multibroadcast", net.main.add_literal(seen ^ hides), out_lens=net.lens)
+    sides = [net.scaled(net.scores()), net.constant(-np.inf)]
+    scores = net.main.add("where", wide, *(sides[::-1] if hides else sides))
+    program = compiled(net.done(net.output(scores)).program)
+    expect(program, device, 80, 3 * TOLERANCE["half"])
+    (step,) = lower(program, with_matrix_units(80)).kernels
+    assert len(step.launch.arguments) == (5 if hole else 4)
+
+
+def test_attention_of_groups_of_warps_computes_other_scores_and_guards(device: Device):
+    net = Net("half", b=1, h=2, m=70, n=long(device, 141), d=72, e=40)
+    weights = net.main.add("softmax", net.masked(net.scaled(net.scores())), axis=3)
+    net.done(net.product(net.guarded(weights)))
+    expect(compiled(net.program), device, 90, 3 * TOLERANCE["half"])
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_each_architecture_gets_its_own_instructions(arch: str):
     compiler = compiler_for(f"cuda:{arch}")
