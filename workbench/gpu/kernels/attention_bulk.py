@@ -21,7 +21,14 @@ from workbench.gpu.kernels.attention_fragments import PACK, Fragments
 from workbench.gpu.kernels.attention_parts import LOWEST, Context, clamped, operands, within
 from workbench.gpu.kernels.attention_pattern import Attention
 from workbench.gpu.kernels.attention_scores import Causal, causal, factor, is_plain, unscaled
-from workbench.gpu.kernels.bulk import BARRIER, BULK_WORDS, MOST_AXES, copy_function
+from workbench.gpu.kernels.bulk import (
+    BARRIER,
+    BULK_WORDS,
+    FEW_REGISTERS,
+    MANY_REGISTERS,
+    MOST_AXES,
+    copy_function,
+)
 from workbench.gpu.kernels.contraction import source_of
 from workbench.gpu.kernels.kernel import Builder, Launch
 from workbench.gpu.kernels.matrix import UNITS
@@ -35,9 +42,8 @@ _KEYS = 128
 """Keys of a tile."""
 _GROUP = 64
 """Queries of four warps."""
-_REGISTERS = {2: 240, 3: 160}
+_REGISTERS = {2: MANY_REGISTERS, 3: 160}
 """Registers of a work item that multiplies, by the number of groups; those that load need few."""
-_FEW = 24
 _TIMES = {2: 2.0, 3: 2.7}
 """Time that a part takes by the number of groups, measured on an H200; only ratios matter."""
 _NARROW = 64
@@ -50,7 +56,6 @@ _MOST_SLOTS = 8
 _LOG2_E = 1 / log(2)
 
 _FUNCTIONS = """\
-#define REGISTERS(way, n) asm volatile("setmaxnreg." #way ".sync.aligned.u32 %0;" :: "n"(n))
 #define SOME(x) __any_sync(0xffffffffu, x)
 #define HELD(r, n) UNROLL for (i32 i_ = 0; i_ < n; ++i_) asm volatile("" : "+f"((r)[i_]) :: "memory")
 DEVICE f32 power_of_two(f32 x) {
@@ -181,7 +186,7 @@ class _Kernel:
         warp, self.lane = Index.of(Variable(local, 0, self.threads - 1)).divmod(WARP, w)
         self.warp = Index.of(Variable(w.integer(warp.text()), 0, self.warps + 3))
         self._make_barriers(local)
-        w.line(f"if ({self.warp.text()} >= {self.warps}) REGISTERS(dec, {_FEW});")
+        w.line(f"if ({self.warp.text()} >= {self.warps}) REGISTERS(dec, {FEW_REGISTERS});")
         with w.block(f"LOADING({self.warp.text()}, {self.lane.text()}, {self.warps})"):
             self._load_all()
         w.line("HANDOVER();")

@@ -24,6 +24,10 @@ from workbench.gpu.kernels.warpgroup import ALIGN, DEPTH, Warpgroup
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
+FEW_REGISTERS, MANY_REGISTERS = 24, 240
+"""Registers of a work item that loads, and of one that multiplies, if eight warps multiply and four load."""
+_MOST_SUMS = 128
+"""Sums of a work item for which the registers that every one has are enough."""
 BARRIER = 8
 """Bytes of a barrier."""
 MOST_AXES = 5
@@ -35,6 +39,7 @@ struct __align__(64) TileMap { u64 words[16]; };
 #define MULTIPLYING(warp, last) if ((warp) < (last))
 #define OWN_TURN(turn, teams, team) if ((turn) % (teams) == (team))
 #define HANDOVER()
+#define REGISTERS(way, n) asm volatile("setmaxnreg." #way ".sync.aligned.u32 %0;" :: "n"(n))
 DEVICE void barrier_make(u32 at, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at), "r"(count) : "memory");
 }
@@ -125,8 +130,14 @@ def _operands(product: Product) -> tuple[tuple[Operand, int], tuple[Operand, int
 class Bulk(Warpgroup):
     """Writes the kernel."""
 
-    idle = WARP
-    """Work items that do not multiply."""
+    @property
+    def idle(self) -> int:
+        """Work items that do not multiply: four warps where these can leave registers to the others."""
+        return WARP * 4 if self._has_many_sums else WARP
+
+    @property
+    def _has_many_sums(self) -> bool:
+        return self.cut.height * self.cut.width // (4 * WARP) > _MOST_SUMS
 
     def __init__(self, b: Builder, product: Product, blocking: Blocking, parts: int = 1) -> None:
         """Begin the kernel."""
@@ -167,10 +178,14 @@ class Bulk(Warpgroup):
         self._allocate()
         self._make_barriers()
         warp = self.local.divmod(WARP, w)[0].text()
+        if self._has_many_sums:
+            w.line(f"if ({warp} >= {self.last}) REGISTERS(dec, {FEW_REGISTERS});")
         with w.block(f"LOADING({warp}, {self.lane.text()}, {self.last})"):
             self._load_all()
         w.line("HANDOVER();")
         with w.block(f"MULTIPLYING({warp}, {self.last})"):
+            if self._has_many_sums:
+                w.line(f"REGISTERS(inc, {MANY_REGISTERS});")
             self._multiply_all(store)
         return self.grid
 
@@ -297,7 +312,7 @@ def _blocking(
 
 BLOCKINGS = (
     _blocking(128, 256, 0.64, 4, 1.6, teams=1), _blocking(128, 192, 0.53, 5, 1.3, teams=1),
-    _blocking(128, 160, 0.45, 5, 1.2, teams=1),
+    _blocking(128, 160, 0.43, 5, 0.7), _blocking(128, 192, 0.50, 5, 0.7),
     _blocking(128, 128, 0.36, 6, 0.7), _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 0.3),
     _blocking(64, 128, 0.22, 8, 0.1), _blocking(64, 64, 0.16, 8, 0.1),
 )  # fmt: skip
