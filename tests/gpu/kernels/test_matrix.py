@@ -72,7 +72,7 @@ WARPS = matrix.Blocking(32, 32, 64, 16, 16, 4, 0.35)
 SQUARE = matrix.Blocking(64, 64, 64, 32, 32, 4, 0.67)
 TEAMS = bulk.Blocking(64, 64, 64, 64, 64, 1, 0.2, 4, 4, bulk=True, teams=2)
 TOGETHER = bulk.Blocking(128, 128, 64, 64, 128, 1, 0.5, 3, 4, bulk=True)
-HALFLINE = bulk.Blocking(64, 96, 64, 64, 96, 1, 0.3, 3, 4, bulk=True)
+MANY = bulk.Blocking(128, 192, 64, 128, 192, 1, 0.6, 2, 4, bulk=True, teams=2)
 FLOATS = matrix.Blocking(32, 32, 32, 16, 16, 4, 0.8, size=4)
 GROUP = warpgroup.Blocking(64, 64, 64, 64, 64, 3, 0.39, 3, 4)
 WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
@@ -91,7 +91,7 @@ WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
         (TEAMS, (70, 200, 72), "", "half"),
         (TEAMS, (72, 136, 64), "ab", "bf16"),
         (TEAMS, (66, 72, 65), "b", "half"),  # an odd number of columns, through memory of its own
-        (HALFLINE, (70, 136, 104), "", "half"),
+        (MANY, (130, 64, 200), "", "half"),
         (TOGETHER, (136, 192, 128), "ab", "half"),
         (FLOATS, (40, 72, 40), "", "float"),
         (FLOATS, (33, 77, 50), "a", "float"),

@@ -16,7 +16,7 @@ from workbench.gpu.emit.tensors import Tensors
 from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.matrix import UNITS, Blocking
-from workbench.gpu.kernels.matrix_tiles import CHUNK, COPIES, WARP, Tile
+from workbench.gpu.kernels.matrix_tiles import CHUNK, COPIES, WARP
 from workbench.gpu.kernels.product import Operand, Product, Store
 from workbench.gpu.kernels.sources import bind_named, sources
 from workbench.gpu.kernels.warpgroup import ALIGN, DEPTH, Warpgroup
@@ -147,13 +147,6 @@ class Bulk(Warpgroup):
         """Warps that multiply."""
         self.grid = min(self.blocks, UNITS * blocking.resident)
         self.maps = [self._map(side) for side in range(2)]
-        self.stage = sum(self._loaded(tile) for tile in self.tiles)
-
-    @staticmethod
-    def _loaded(tile: Tile) -> int:
-        """Bytes of a tile with the rest of its last line, which is loaded with it."""
-        whole = tile.span if tile.operand.along_k else -(-tile.span // DEPTH) * DEPTH
-        return whole * tile.depth * tile.size
 
     def _place_block(self, number: str) -> None:
         """The number of the block is not that of its first part only."""
@@ -193,7 +186,7 @@ class Bulk(Warpgroup):
         """Make barriers: each stage has one for being loaded and one for being free, each team one."""
         w, stages, teams = self.w, self.stages, self.cut.teams
         self.b.shared += (2 * stages + teams) * BARRIER
-        space = stages * self.stage
+        space = stages * self.cut.stage
         w.line(f"const u32 full = p + {space}, empty = full + {stages * BARRIER};")
         w.line(f"const u32 order = empty + {stages * BARRIER};")
         with w.block(f"if ({self.local.text()} == 0)"):
@@ -230,10 +223,10 @@ class Bulk(Warpgroup):
             with w.block(f"if ({number} >= {stages})"):
                 w.line(f"barrier_wait(empty + {place} * {BARRIER}, {number} / {stages} + 1 & 1);")
             w.line(f"const u32 ready = full + {place} * {BARRIER};")
-            w.line(f"barrier_expect(ready, {self.stage});")
+            w.line(f"barrier_expect(ready, {self.cut.stage});")
             k = (self.part * self.steps + step) * self.cut.depth
             for side, start in enumerate((self.row, self.column)):
-                self._load(side, f"p + {place} * {self.stage}", start, k)
+                self._load(side, f"p + {place} * {self.cut.stage}", start, k)
 
     def _load(self, side: int, to: str, start: Index, k: Index) -> None:
         """Begin to load a tile of an operand, whose rows are lines of 128 bytes."""
@@ -286,7 +279,7 @@ class Bulk(Warpgroup):
             number = w.define("u32", f"{done} + {step.text()}", "s")
             place = w.define("u32", f"{number} % {stages}", "s")
             w.line(f"barrier_wait(full + {place} * {BARRIER}, {number} / {stages} & 1);")
-            self._multiply(f"{place} * {self.stage}")
+            self._multiply(f"{place} * {self.cut.stage}")
             w.line("WAIT(1);")
             self._arrive(
                 f"{step.text()} && ", f"empty + ({number} + {stages - 1}) % {stages} * {BARRIER}"
@@ -312,12 +305,13 @@ def _blocking(
 
 BLOCKINGS = (
     _blocking(128, 256, 0.64, 4, 1.6, teams=1), _blocking(128, 192, 0.53, 5, 1.3, teams=1),
-    _blocking(128, 160, 0.43, 5, 0.7), _blocking(128, 192, 0.50, 5, 0.7),
-    _blocking(128, 128, 0.36, 6, 0.7), _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 0.3),
+    _blocking(128, 192, 0.56, 5, 0.7), _blocking(128, 128, 0.36, 6, 0.7),
+    _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 0.3),
     _blocking(64, 128, 0.22, 8, 0.1), _blocking(64, 64, 0.16, 8, 0.1),
 )  # fmt: skip
 
 
-def blockings_for(product: Product) -> tuple[Blocking, ...]:  # noqa: ARG001
-    """The blockings, whatever the operands' order."""
-    return BLOCKINGS
+def blockings_for(product: Product) -> list[Blocking]:
+    """The blockings whose columns fill lines, if the second operand's columns are contiguous."""
+    turned = not product.b.along_k
+    return [one for one in BLOCKINGS if not turned or not one.columns % DEPTH]

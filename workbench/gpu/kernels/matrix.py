@@ -175,8 +175,6 @@ class Matrix:
         self.product, self.cut = product, blocking
         self.type = product.heart.inputs[0].shape.type
         self.threads, self.stages = blocking.threads + self.idle, blocking.pipeline
-        self.stage = blocking.stage
-        """Bytes of a stage."""
         rows, columns = -(-product.m // blocking.rows), -(-product.n // blocking.columns)
         self.steps = ceil(product.k / (blocking.depth * parts))
         """Steps along k of a block."""
@@ -230,7 +228,7 @@ class Matrix:
 
     def _allocate(self) -> None:
         """Declare the stages in shared memory, ``s``, and their address, ``p``."""
-        self.w.line(f"SHARED ALIGN(128) u8 s[{self.stages * self.stage}];")
+        self.w.line(f"SHARED ALIGN(128) u8 s[{self.stages * self.cut.stage}];")
         self.w.line("const u32 p = shared_place(s);")
 
     def _pipeline(self) -> None:
@@ -245,7 +243,7 @@ class Matrix:
 
     def _stage(self, step: str) -> str:
         """The place of a step's stage in shared memory, in bytes."""
-        return f"{step} % {self.stages} * {self.stage}"
+        return f"{step} % {self.stages} * {self.cut.stage}"
 
     # Loads
 
@@ -253,7 +251,7 @@ class Matrix:
         """Begin to load the first stages."""
         w, count = self.w, min(ahead, self.steps)
         with w.loop(count, unroll=True) as step:
-            self._fill(step, f"{step.text()} * {self.stage}")
+            self._fill(step, f"{step.text()} * {self.cut.stage}")
             w.line("COPIES_END();")
         for _ in range(ahead - count):
             w.line("COPIES_END();")

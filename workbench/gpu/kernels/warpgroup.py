@@ -89,7 +89,7 @@ class Warpgroup(Matrix):
         self.w.need(instruction(self.name, TYPES[self.type], self.cut.columns, turned))
 
     def _allocate(self) -> None:
-        self.b.shared = self.stages * self.stage + ALIGN
+        self.b.shared = self.stages * self.cut.stage + ALIGN
         self.w.line("extern __shared__ u8 whole[];")
         self.w.line(f"const u32 p = shared_place(whole) + {ALIGN - 1} & ~{ALIGN - 1};")
         self.w.line("u8 *const s = whole + (p - shared_place(whole));")
