@@ -18,7 +18,7 @@ from workbench.gpu.run.ready import Ready, failed, launches
 
 
 class InPlace:
-    """What each run of a plan does, with all that is the same in each of them done once.
+    """The runs of a plan, with all that is the same in each of them done once.
 
     Args:
         plan: The plan.
