@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.compiler.ir.instruction import Instruction
-from workbench.gpu.kernels import attention_matrix
+from workbench.gpu.kernels import attention_cpu, attention_matrix
 from workbench.gpu.kernels.attention_pattern import recognised
 from workbench.gpu.kernels.attention_rows import MOST_ROWS, by_rows
 from workbench.gpu.kernels.attention_tiles import tiled
@@ -34,6 +34,8 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
         return by_rows(lowering, found)
     if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
         return None
+    if lowering.machine.is_cpu and attention_cpu.suits(found):
+        return [attention_cpu.on_cpu(lowering, found)]
     if lowering.machine.matrix and attention_matrix.suits(found):
         return [attention_matrix.on_matrix_units(lowering, found)]
     return [tiled(lowering, found)]
