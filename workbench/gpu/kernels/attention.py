@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DEEPEST = 256
 """The greatest length of queries, keys and values that the kernels support."""
 _FEW_SCORES = 1 << 15
-"""With more, a CPU is faster with separate kernels for the products and the softmax (measured)."""
+"""With more, a CPU that cannot keep keys and values is faster with separate kernels (measured)."""
 
 
 def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
@@ -32,10 +32,10 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
         return None
     if found.rows <= MOST_ROWS:
         return by_rows(lowering, found)
-    if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
-        return None
     if lowering.machine.is_cpu and attention_cpu.suits(found):
         return [attention_cpu.on_cpu(lowering, found)]
+    if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
+        return None
     if lowering.machine.matrix and attention_matrix.suits(found):
         return [attention_matrix.on_matrix_units(lowering, found)]
     return [tiled(lowering, found)]

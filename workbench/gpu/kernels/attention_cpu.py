@@ -24,13 +24,13 @@ from workbench.gpu.kernels.kernel import Builder, Launch
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
-_ROWS = 4
+_ROWS = 8
 """Queries that are multiplied at a time."""
 _LANES = 16
 """Adjacent numbers of a vector."""
 _MOST = 1 << 15
 """Numbers of keys and values that a block keeps, at most: they should stay in its core's cache."""
-_FEWEST_BLOCKS, _MOST_QUERIES = 4, 64
+_FEWEST_BLOCKS, _MOST_QUERIES = 4, 256
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def _padded(length: int, step: int) -> int:
 
 
 def _sizes(a: Attention) -> _Sizes:
-    share = min(_MOST_QUERIES, -(-a.rows * a.count // _FEWEST_BLOCKS))
-    queries = min(_padded(a.rows, _ROWS), _padded(share, _ROWS))
+    parts = max(-(-a.rows // _MOST_QUERIES), min(-(-_FEWEST_BLOCKS // a.count), -(-a.rows // _ROWS)))
+    queries = _padded(-(-a.rows // parts), _ROWS)
     return _Sizes(_padded(a.keys, _LANES), _padded(a.width, _LANES), queries)
 
 
