@@ -47,7 +47,9 @@ def _padded(length: int, step: int) -> int:
 
 
 def _sizes(a: Attention) -> _Sizes:
-    parts = max(-(-a.rows // _MOST_QUERIES), min(-(-_FEWEST_BLOCKS // a.count), -(-a.rows // _ROWS)))
+    parts = max(
+        -(-a.rows // _MOST_QUERIES), min(-(-_FEWEST_BLOCKS // a.count), -(-a.rows // _ROWS))
+    )
     queries = _padded(-(-a.rows // parts), _ROWS)
     return _Sizes(_padded(a.keys, _LANES), _padded(a.width, _LANES), queries)
 

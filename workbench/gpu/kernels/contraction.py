@@ -60,7 +60,7 @@ _FEW_COLUMNS = 15
 _LONG = 128
 """Least number of terms per block when they are split."""
 
-_SMALL = 1 << 16
+_SMALL = 1 << 13
 """Multiplications of a product on a CPU that a kernel of its own for copies does not pay for."""
 
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
