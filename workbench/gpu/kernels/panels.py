@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _SPARE = {32: 8, 16: 4}
 """Registers that do not hold sums, by the number of all: for operands, and constants of the epilogue."""
+_MANY_REGISTERS = 32
+"""Registers that hold the constants of two vectors of a function."""
 _HIGHEST = 12
 """Most rows of a tile; each has a pointer."""
 _CHAINS = 16
@@ -186,9 +188,23 @@ class Panels:
         """Store the sums, in loops that compilers make vectors of."""
         w, cut = self.w, self.cut
         count = min(cut.width, self.product.n)
-        with w.loop(cut.height) as i, w.loop(count) as j:
-            cell = (self.batch, row + i, self.column + j)
-            store([cell], [f"p[{(first + i * cut.width + j).text()}]"])
+        with w.loop(cut.height) as i:
+            if (hint := self._hint(count)) is not None:
+                w.line(hint)
+            with w.loop(count) as j:
+                cell = (self.batch, row + i, self.column + j)
+                store([cell], [f"p[{(first + i * cut.width + j).text()}]"])
+
+    def _hint(self, count: int) -> str | None:
+        """Ask for whole vectors, two at a time if they are even: functions such as ``erf`` take half as long.
+
+        Left alone, LLVM makes vectors of half a register of processors with registers of 64 bytes.
+        """
+        lanes = self.cut.lanes
+        if self.b.dialect.machine.registers < _MANY_REGISTERS or count % lanes:
+            return None
+        pairs = "" if count % (2 * lanes) else " interleave_count(2)"
+        return f'_Pragma("clang loop vectorize_width({lanes}){pairs}")'
 
 
 def _parts(product: Product, panels: int, groups: int) -> int:
