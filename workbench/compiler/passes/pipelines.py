@@ -126,11 +126,11 @@ def dynamic_shapes(full_dynamic: bool = False) -> Pipeline:
     return Pipeline("dynamic_shapes", (*split, SimplifyDynOps(), DeadCodeElimination()))
 
 
-def required(drop_fake_quantization: bool = False) -> Pipeline:
+def required(drop_fake_quantization: bool = False, even_padding: bool = True) -> Pipeline:
     """The passes that a kernel generator needs: fewer kinds of operations, on plain operands.
 
     With ``drop_fake_quantization``, pairs that quantize and dequantize go as in MIGraphX, and with them
-    what they round and clip.
+    what they round and clip. With ``even_padding``, convolutions are padded alike on both sides.
     """
     passes = (
         NormalizeOps(),
@@ -144,7 +144,7 @@ def required(drop_fake_quantization: bool = False) -> Pipeline:
         SimplifyReshapes(enable_gather_rewrite=True),
         EliminateIdentity(),
         EliminatePad(),
-        InsertPad(ops=("convolution",)),
+        *([InsertPad(ops=("convolution",))] if even_padding else []),
         DeadCodeElimination(),
         InlineModule(),
         RewritePooling(),
@@ -204,14 +204,14 @@ def gpu(
     Constants are folded first, as in ``optimize``. Without ``offload_copy``, the caller provides the
     buffers of the results: they become parameters.
     ``drop_fake_quantization`` is an option of ``required``, and ``channels_last`` of ``optimize_rewrite``;
-    CPUs, whose vectors hold channels, have it set.
+    CPUs, whose vectors hold channels, have it set; uneven padding needs no copy there.
     """
     given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
         InlineCalls(),
         dynamic_shapes(full_dynamic),
         Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant())),
-        required(drop_fake_quantization),
+        required(drop_fake_quantization, even_padding=not channels_last),
         optimize_rewrite(fast_math, rewrite_dot, channels_last),
         fusion(),
         *([] if offload_copy else [Pipeline("given_buffers", given)]),
