@@ -189,22 +189,24 @@ class Panels:
         w, cut = self.w, self.cut
         count = min(cut.width, self.product.n)
         with w.loop(cut.height) as i:
-            if (hint := self._hint(count)) is not None:
+            if (hint := whole_vectors(self.b.dialect.machine, count)) is not None:
                 w.line(hint)
             with w.loop(count) as j:
                 cell = (self.batch, row + i, self.column + j)
                 store([cell], [f"p[{(first + i * cut.width + j).text()}]"])
 
-    def _hint(self, count: int) -> str | None:
-        """Ask for whole vectors, two at a time if they are even: functions such as ``erf`` take half as long.
 
-        Left alone, LLVM makes vectors of half a register of processors with registers of 64 bytes.
-        """
-        lanes = self.cut.lanes
-        if self.b.dialect.machine.registers < _MANY_REGISTERS or count % lanes:
-            return None
-        pairs = "" if count % (2 * lanes) else " interleave_count(2)"
-        return f'_Pragma("clang loop vectorize_width({lanes}){pairs}")'
+def whole_vectors(machine: Machine, count: int) -> str | None:
+    """Ask for whole vectors in a loop, two at a time if they are even; None to leave the loop alone.
+
+    LLVM makes vectors of half a register where registers have 64 bytes, and functions such as ``erf`` take
+    twice as long then.
+    """
+    lanes = machine.vector // 4
+    if machine.registers < _MANY_REGISTERS or count % lanes:
+        return None
+    pairs = "" if count % (2 * lanes) else " interleave_count(2)"
+    return f'_Pragma("clang loop vectorize_width({lanes}){pairs}")'
 
 
 def _parts(product: Product, panels: int, groups: int) -> int:
