@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_PLACES = 8
 _MOST_TERMS = 200
 """Most multiplications of a strip, which are written one by one."""
-_MOST_ZEROS = 1 << 16
+_MOST_ZEROS = 1 << 15
 _BLOCKS = 32
 _LEAST = 1 << 14
 """Multiplications of a block at least."""
@@ -92,7 +92,7 @@ class Strips:
         """Write the kernel; returns the number of blocks."""
         w = self.w
         number = Variable(w.define(w.integer_type, "GROUP(0)", "g"), 0, self.blocks - 1)
-        w.line(f"ALIGN(64) f32 p[{self.places * self.product.batch}];")
+        w.line(f"ALIGN(64) f32 p[{self.width * self.product.batch}];")
         with w.loop(self.each) as turn:
             text = (Index.of(number) * self.each + turn).text()
             if self.blocks * self.each > self.lines:
@@ -100,9 +100,8 @@ class Strips:
             line = Index.of(Variable(w.integer(text), 0, self.lines - 1))
             for first, count in self._runs(line):
                 with w.loop(count) as strip:
-                    row = line * self.width + strip * self.places + first
-                    self._sums(row)
-                    self._finish(store, row)
+                    self._sums(line * self.width, strip * self.places + first)
+            self._finish(store, line * self.width)
         return self.blocks
 
     def _runs(self, line: Index) -> list[tuple[int, int]]:
@@ -119,12 +118,10 @@ class Strips:
         return found
 
     def _is_inner(self, row: Index) -> bool:
-        """Whether no window of a strip is partly beyond an end of the line."""
-        return all(
-            self._source(0, row + i, k).inside != "0"
-            for i in range(self.places)
-            for k in range(self.product.k)
-        )
+        """Whether no window of a strip, the first and the last ones above all, is partly beyond an end."""
+        ends = {0, self.places - 1}
+        terms = range(self.product.k)
+        return all(self._source(0, row + i, k).inside != "0" for i in ends for k in terms)
 
     def _source(self, side: int, row: Index, k: int) -> Source:
         address = (self.product.a, self.product.b)[side].address
@@ -133,11 +130,17 @@ class Strips:
         assert found is not None
         return found
 
-    def _sums(self, row: Index) -> None:
-        """Put the sums of a strip into an array, a vector at a time; the last one may overlap another."""
+    def _sums(self, start: Index, place: Index) -> None:
+        """Put the sums of a strip into an array, a vector at a time; the last one may overlap another.
+
+        Args:
+            start: The first row of the line.
+            place: The first place of the strip.
+        """
         w, lanes, count = self.w, self.lanes, self.product.batch
         vector = vector_of(self.b, lanes)
-        terms = self._terms(row)
+        terms = self._terms(start + place)
+        into = (place * count).text()
         with w.loop(-(-count // lanes), prefix="c") as turn:
             first = (turn * lanes).text()
             last = count - lanes
@@ -153,7 +156,7 @@ class Strips:
                 w.line(f"{{ const {vector} u = *(GLOBAL const {vector} *)({weight});")
                 w.line(f"  {' '.join(sums)} }}")
             for i in range(self.places):
-                w.line(f"*({vector} *)(p + {i * count} + {at}) = s{i};")
+                w.line(f"*({vector} *)(p + {into} + {i * count} + {at}) = s{i};")
 
     def _terms(self, row: Index) -> dict[int, list[tuple[int, str]]]:
         """For each term, the places that have it, with the text of a pointer to its first channel."""
@@ -185,12 +188,12 @@ class Strips:
         self.w.line(f"GLOBAL const f32 *{name} = {text};")
         return name
 
-    def _finish(self, store: Store, row: Index) -> None:
-        """Store the sums, in loops that compilers make vectors of."""
+    def _finish(self, store: Store, start: Index) -> None:
+        """Store the sums of a line, in loops that compilers make vectors of."""
         w, count = self.w, self.product.batch
-        with w.loop(self.places) as i:
+        with w.loop(self.width) as i:
             if (hint := whole_vectors(self.b.dialect.machine, count)) is not None:
                 w.line(hint)
             with w.loop(count) as matrix:
                 sum = f"p[{(i * count + matrix).text()}]"
-                store([((matrix,), row + i, Index())], [sum])
+                store([((matrix,), start + i, Index())], [sum])
