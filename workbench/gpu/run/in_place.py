@@ -54,8 +54,7 @@ class InPlace:
         Raises:
             DeviceError: A kernel failed.
         """
-        wait = self._device.synchronize
-        wait(stream)  # work that nothing waited for may read the inputs of before
+        self._wait(stream)  # work that nothing waited for may read the inputs of before
         for name, memory in self._parameters.items():
             np.copyto(memory, inputs[name])
         done = 0
@@ -65,8 +64,12 @@ class InPlace:
                 done += 1
         except DeviceError as error:
             raise failed(self._started[done], error) from error
-        wait(stream)
+        self._wait(stream)
         return [as_result(_copied(parts), shape) for parts, shape in self._outputs]
+
+    def _wait(self, stream: Stream) -> None:
+        """Wait for what is in the stream, and not for work of others."""
+        self._device.wait(self._device.record(stream))
 
 
 def in_place(
