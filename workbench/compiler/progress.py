@@ -50,6 +50,11 @@ def progress_bar(items: Sequence[T], show: bool | None, what: str) -> Generator[
         shown.close()
 
 
+def is_followed(show: bool | None) -> bool:
+    """Whether somebody sees the progress of work from its beginning: a bar, or a listener."""
+    return show is True or _listener.get() is not None
+
+
 def _told(items: Sequence[T], listener: Listener, what: str) -> Generator[T]:
     for done, item in enumerate(items):
         listener(what, done, len(items))

@@ -47,7 +47,7 @@ def values_of(name: str, x: np.ndarray) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize(("name", "most"), [("exp", 1.0), ("tanh", 2.0), ("erf", 1.0)])
+@pytest.mark.parametrize(("name", "most"), [("exp", 1.0), ("tanh", 2.0), ("erf", 1.1)])
 def test_last_place(name: str, most: float) -> None:
     """Floats of all sizes, those where the result changes most, and the edges."""
     if device("opencl").dialect.prologue != OPENCL.prologue:

@@ -67,6 +67,19 @@ def test_no_folder_and_no_room_are_said(tmp_path, monkeypatch):
             pocl.settle()
 
 
+@pytest.mark.parametrize(("cores", "bound"), [({0, 1, 2}, "1"), ({1, 2}, None)])
+def test_threads_are_bound_to_cores_if_all_may_be_used(cores, bound, tmp_path, monkeypatch):
+    for name in ("POCL_AFFINITY", "POCL_CACHE_DIR", "POCL_WORK_GROUP_SPECIALIZATION"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    with knobs.scope(cache=str(tmp_path)):
+        pocl.settle()
+    assert os.environ.get("POCL_AFFINITY") == bound
+
+
 SLOTS = 80
 
 

@@ -160,6 +160,11 @@ def test_lengths_of_queries_and_values(d: int, e: int, device: Device):
     check(masked(Net(b=1, h=1, m=9, n=20, d=d, e=e)), device)
 
 
+@pytest.mark.parametrize("sizes", [{"m": 270, "n": 5}, {"m": 9, "n": 150, "d": 200, "e": 200}])
+def test_more_than_a_block_of_a_cpu_keeps(sizes: dict[str, int], device: Device):
+    check(masked(Net(b=1, h=1, **sizes)), device)
+
+
 def test_longer_queries_than_256_are_left_to_several_kernels(device: Device):
     net = plain(Net(b=1, h=1, m=6, n=5, d=260))
     inputs = net.inputs()
@@ -323,6 +328,13 @@ def test_kernels_made_for_warps(sizes: dict[str, int], device: Device):
     inputs = net.inputs()
     ran = run_warped(compiled(net.program), inputs, device, 32)
     expect(net, ran, inputs, "attention_of_rows" if net.m <= 4 else "attention")
+
+
+@pytest.mark.parametrize("form", [masked, guarded])
+def test_tiles_of_other_devices(form: Any, device: Device):
+    net = form(Net("half", m=9, n=20))
+    inputs = net.inputs()
+    expect(net, run_warped(compiled(net.program), inputs, device, 32), inputs, "attention")
 
 
 @pytest.mark.parametrize("spec", ["cuda:sm_90", "hip:gfx90a"])

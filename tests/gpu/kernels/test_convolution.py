@@ -26,7 +26,8 @@ def channels_last(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["convolution", "quant_convolution"])
 def test_every_sample_agrees_in_one_kernel(name: str, warp: int, device: Device):
     for op, operands in samples(name):
-        expect_agreement(op, operands, device, warp)
+        is_cpu = device.dialect.machine.is_cpu and not warp
+        expect_agreement(op, operands, device, warp, kernels=None if is_cpu else 1)
 
 
 @st.composite

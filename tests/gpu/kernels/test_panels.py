@@ -94,6 +94,30 @@ def test_convolutions_with_padding(
     agreed(program, {"x": whole(2, channels, 9, 11)}, device, REGISTERS[0])
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "lens", "options"),
+    [
+        (20, 3, (1, 8), {"padding": (1, 1)}),  # one line, a vector that overlaps another
+        (32, 3, (3, 29), {"padding": (0, 2, 1, 0)}),  # uneven padding, strips that overlap
+        (16, 5, (7, 7), {"padding": (2, 2)}),  # every strip is at an end of its line
+        (8, 3, (9, 40), {"padding": (2, 2), "dilation": (2, 2), "stride": (1, 1)}),
+        (24, 3, (16, 33), {"padding": (1, 1), "stride": (2, 2)}),
+        (16, 7, (5, 4), {"padding": (3, 3)}),  # windows larger than the image
+    ],
+)
+def test_strips_of_depthwise_convolutions(
+    channels: int, size: int, lens: tuple[int, int], options: dict, device: Device
+):
+    program = Program()
+    main = program.main
+    x = main.add_parameter("x", Shape(DType.FLOAT, (2, channels, *lens)))
+    w = main.add_literal(whole(channels, 1, size, size, seed=1))
+    x, w = (main.add("layout", i, permutation=p) for i, p in ((x, LAST), (w, FILTERS_LAST)))
+    result(program, main.add("convolution", x, w, group=channels, **options))
+    ran = agreed(program, {"x": whole(2, channels, *lens)}, device, REGISTERS[0])
+    assert any("ALIGN(64) f32 p[" in s.launch.kernel.source for s in ran.plan.kernels)
+
+
 def test_a_window_larger_than_the_input_along_its_terms(device: Device):
     program = Program()
     main = program.main

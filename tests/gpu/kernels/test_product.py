@@ -41,12 +41,12 @@ def expect_agreement(
 ) -> Ran:
     """So many kernels, no host step, and what the reference gives in the order of sums that it has.
 
-    None stands for one kernel, or two where a sum is long enough to be shared.
+    None stands for one kernel, or two where a sum is long enough to be shared; a CPU may copy operands.
     """
     arrays = {f"x{k}": np.asarray(x.array) for k, x in enumerate(operands)}
     ran = run(program_of(op, operands), arrays, device, warp)
     (wanted,) = computed(op, operands)
-    may_be = (1, 2) if kernels is None else (kernels,)
+    may_be = (1, 2, 3) if kernels is None else (kernels,)
     assert len(ran.plan.kernels) in (may_be if wanted.size else (0,))
     assert not ran.plan.host
     found = ran.values[0]
@@ -178,6 +178,13 @@ class Grouped:
         return ran
 
 
+def expect_one(ran: Ran, device: Device, warp: int) -> None:
+    """One kernel, and on a CPU at most one more, which copies an operand into panels."""
+    *before, _ = (s.launch.kernel.name for s in ran.plan.kernels)
+    assert len(before) <= (device.dialect.machine.is_cpu and not warp)
+    assert all("panels" in name for name in before)
+
+
 @pytest.mark.parametrize("warp", WARPS)
 @pytest.mark.parametrize("rows", [3, 37])
 def test_work_after_and_before_a_product_is_in_its_kernel(rows: int, warp: int, device: Device):
@@ -185,7 +192,7 @@ def test_work_after_and_before_a_product_is_in_its_kernel(rows: int, warp: int, 
     g = Grouped("dot", Shape("float", (2, rows, 24)), Shape("float", (2, 24, 20)), row)
     x, y, bias = g.parameters
     total = g("add", g("dot", g("tanh", x), y), bias)
-    assert len(g.ran(device, warp, g("relu", total), total).plan.kernels) == 1
+    expect_one(g.ran(device, warp, g("relu", total), total), device, warp)
 
 
 @pytest.mark.parametrize("warp", WARPS)
@@ -195,7 +202,7 @@ def test_views_around_a_product_move_no_memory(warp: int, device: Device):
     product = g("dot", g("transpose", x, permutation=(0, 2, 1, 3)), y)
     turned = g("transpose", product, permutation=(0, 2, 1, 3))
     flat = g("reshape", turned, dims=(2, 12, 60))
-    assert len(g.ran(device, warp, g("relu", flat)).plan.kernels) == 1
+    expect_one(g.ran(device, warp, g("relu", flat)), device, warp)
 
 
 def test_two_products_in_a_group_are_two_kernels(device: Device):

@@ -126,11 +126,14 @@ def dynamic_shapes(full_dynamic: bool = False) -> Pipeline:
     return Pipeline("dynamic_shapes", (*split, SimplifyDynOps(), DeadCodeElimination()))
 
 
-def required(drop_fake_quantization: bool = False, multiply_bytes: bool = False) -> Pipeline:
+def required(
+    drop_fake_quantization: bool = False, multiply_bytes: bool = False, even_padding: bool = True
+) -> Pipeline:
     """The passes that a kernel generator needs: fewer kinds of operations, on plain operands.
 
     With ``drop_fake_quantization``, pairs that quantize and dequantize go as in MIGraphX, and with them
     what they round and clip. With ``multiply_bytes``, zero points are not subtracted before a product.
+    With ``even_padding``, convolutions are padded alike on both sides.
     """
     simplify = SimplifyQdq(
         drop_fake_quantization=drop_fake_quantization, multiply_bytes=multiply_bytes
@@ -147,7 +150,7 @@ def required(drop_fake_quantization: bool = False, multiply_bytes: bool = False)
         SimplifyReshapes(enable_gather_rewrite=True),
         EliminateIdentity(),
         EliminatePad(),
-        InsertPad(ops=("convolution",)),
+        *([InsertPad(ops=("convolution",))] if even_padding else []),
         DeadCodeElimination(),
         InlineModule(),
         RewritePooling(),
@@ -208,7 +211,7 @@ def gpu(
     Constants are folded first, as in ``optimize``. Without ``offload_copy``, the caller provides the
     buffers of the results: they become parameters.
     ``drop_fake_quantization`` is an option of ``required``, and ``channels_last`` of ``optimize_rewrite``;
-    CPUs, whose vectors hold channels, have it set.
+    CPUs, whose vectors hold channels, have it set; uneven padding needs no copy there.
     With ``multiply_quantized``, products of dequantized values and constants are products of what they were
     dequantized from, and zero points are subtracted after products. Devices with matrix units for bytes have
     it set; elsewhere floats are faster.
@@ -219,7 +222,7 @@ def gpu(
         InlineCalls(),
         dynamic_shapes(full_dynamic),
         Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant(**kept))),
-        required(drop_fake_quantization, multiply_quantized),
+        required(drop_fake_quantization, multiply_quantized, even_padding=not channels_last),
         optimize_rewrite(fast_math, rewrite_dot, channels_last),
         fusion(),
         *([] if offload_copy else [Pipeline("given_buffers", given)]),

@@ -179,6 +179,13 @@ class Device(ABC):
     def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
         """Copy to a contiguous array; the copy is done when the call returns."""
 
+    def in_place(self, pointer: Pointer, bytes: int) -> Array | None:
+        """The first bytes of what a pointer points to, to read and write where they are.
+
+        None if the memory is not the host's. Kernels may still use it until their stream is waited for.
+        """
+        return None
+
     @abstractmethod
     def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
         """Copy on the device."""

@@ -279,6 +279,10 @@ class OpenCLDevice(Device):
                     return
                 pyopencl_module().enqueue_copy(self._queue(stream), data, pointer, is_blocking=True)
 
+    def in_place(self, pointer: Pointer, bytes: int) -> Array | None:
+        """The memory itself with PoCL on a CPU."""
+        return pointer.get_host_array((bytes,), np.dtype(np.uint8)) if self._is_here else None
+
     def _here(self, pointer: Pointer, data: Array, stream: Stream) -> Array:
         """The first bytes of what a pointer points to, once the stream's commands are done."""
         self._queue(stream).finish()

@@ -48,7 +48,8 @@ class UnusableError(DeviceError):
 def settle() -> None:
     """Give PoCL a folder that it can write, without which it has no device, and save it work.
 
-    Left alone it compiles a kernel again for the sizes of its first launch, 0.1 s each.
+    Left alone it compiles a kernel again for the sizes of its first launch, 0.1 s each, and its threads,
+    when they wake up, may share one core for milliseconds while another is idle.
 
     Raises:
         UnusableError: There is no such folder.
@@ -60,6 +61,15 @@ def settle() -> None:
         folder = _temporary()
     suggest("POCL_CACHE_DIR", str(folder))
     suggest("POCL_WORK_GROUP_SPECIALIZATION", "0")
+    if _may_use_all_cores():
+        suggest("POCL_AFFINITY", "1")
+
+
+def _may_use_all_cores() -> bool:
+    """Whether PoCL may bind its threads to cores: the first one to core 0, the second one to core 1."""
+    if sys.platform != "linux":
+        return False
+    return os.sched_getaffinity(0) == set(range(os.cpu_count() or 0))
 
 
 def _has_room(folder: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.compiler.ir.instruction import Instruction
-from workbench.gpu.kernels import attention_bulk, attention_matrix
+from workbench.gpu.kernels import attention_bulk, attention_cpu, attention_matrix
 from workbench.gpu.kernels.attention_pattern import recognised
 from workbench.gpu.kernels.attention_rows import MOST_ROWS, by_rows
 from workbench.gpu.kernels.attention_tiles import tiled
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 _DEEPEST = 256
 """The greatest length of queries, keys and values that the kernels support."""
 _FEW_SCORES = 1 << 15
-"""With more, a CPU is faster with separate kernels for the products and the softmax (measured)."""
-
+"""With more, a CPU that cannot keep keys and values is faster with separate kernels (measured)."""
 _FEW_KEYS = 128
 """With no more, warps of their own are faster than groups of warps (measured on an H200)."""
 
@@ -35,6 +34,8 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
         return None
     if found.rows <= MOST_ROWS:
         return by_rows(lowering, found)
+    if lowering.machine.is_cpu and attention_cpu.suits(found):
+        return [attention_cpu.on_cpu(lowering, found)]
     if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
         return None
     if lowering.machine.matrix and attention_matrix.suits(found):

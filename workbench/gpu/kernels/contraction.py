@@ -29,6 +29,7 @@ from workbench.gpu.kernels import (
     operands,
     panels,
     rows,
+    strips,
     warpgroup,
 )
 from workbench.gpu.kernels.elementwise import store as store_neighbours
@@ -62,8 +63,8 @@ _FEW_COLUMNS = 15
 _LONG = 128
 """Least number of terms per block when they are split."""
 
-_SMALL = 1 << 16
-"""Multiplications of a product on a CPU that a kernel of its own for copies does not pay for."""
+_SMALL = {0: 0, 1: 1 << 13, 2: 1 << 16}
+"""Multiplications of a product on a CPU that kernels of their own for so many copies do not pay for."""
 
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
 """A function that describes an instruction as a matrix product; None if that does not pay."""
@@ -235,18 +236,22 @@ def _in_tiles(
 
 def _is_small(lowering: Lowering, product: Product) -> bool:
     """Whether copying an operand into panels takes longer than multiplying without."""
-    if product.batch * product.m * product.n * product.k >= _SMALL:
+    work = product.batch * product.m * product.n * product.k
+    if work >= max(_SMALL.values()):
         return False
     width = panels.cuts_for(lowering.machine, product)[0].width
-    return any(operands.is_copied(lowering, product, side, width) for side in (0, 1))
+    copies = sum(operands.is_copied(lowering, product, side, width) for side in (0, 1))
+    return work < _SMALL[copies]
 
 
 def _of_adjacent(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
-    zeros = adjacent.zeros_for(lowering, product)
+    way = strips if strips.suits(product) else adjacent
+    zeros = way.zeros_for(lowering, product)
     read = sources(lowering, product.heart.inputs)
     after = sources(lowering, [r.instruction for r in results], stop=[product.heart])
     b = _bound(lowering, product, results, [*read, *after], [zeros])
-    kernel = adjacent.Adjacent(b, product, zeros)
+    make = strips.Strips if way is strips else adjacent.Adjacent
+    kernel = make(b, product, zeros)
     return [b.launch(kernel.write(_Write(b, product, results)), kernel.threads)]
 
 

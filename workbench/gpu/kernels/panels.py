@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _SPARE = {32: 8, 16: 4}
 """Registers that do not hold sums, by the number of all: for operands, and constants of the epilogue."""
+_MANY_REGISTERS = 32
+"""Registers that hold the constants of two vectors of a function."""
 _HIGHEST = 12
 """Most rows of a tile; each has a pointer."""
 _CHAINS = 16
@@ -186,9 +188,25 @@ class Panels:
         """Store the sums, in loops that compilers make vectors of."""
         w, cut = self.w, self.cut
         count = min(cut.width, self.product.n)
-        with w.loop(cut.height) as i, w.loop(count) as j:
-            cell = (self.batch, row + i, self.column + j)
-            store([cell], [f"p[{(first + i * cut.width + j).text()}]"])
+        with w.loop(cut.height) as i:
+            if (hint := whole_vectors(self.b.dialect.machine, count)) is not None:
+                w.line(hint)
+            with w.loop(count) as j:
+                cell = (self.batch, row + i, self.column + j)
+                store([cell], [f"p[{(first + i * cut.width + j).text()}]"])
+
+
+def whole_vectors(machine: Machine, count: int) -> str | None:
+    """Ask for whole vectors in a loop, two at a time if they are even; None to leave the loop alone.
+
+    LLVM makes vectors of half a register where registers have 64 bytes, and functions such as ``erf`` take
+    twice as long then.
+    """
+    lanes = machine.vector // 4
+    if machine.registers < _MANY_REGISTERS or count % lanes:
+        return None
+    pairs = "" if count % (2 * lanes) else " interleave_count(2)"
+    return f'_Pragma("clang loop vectorize_width({lanes}){pairs}")'
 
 
 def _parts(product: Product, panels: int, groups: int) -> int:

@@ -86,11 +86,17 @@ class Rows:
                 with w.loop(rest) as lane:
                     self._terms(at, lane + whole * _LANES, "p", _LANES, lane)
             for row in range(p.m):
-                total = w.variable(p.work, "0")
-                with w.loop(_LANES, unroll=True) as lane:
-                    w.line(f"{total} += p[{(lane + row * _LANES).text()}];")
-                w.line(f"r[{(column + row * self.columns).text()}] = {total};")
+                self._add_up(row * _LANES)
+                w.line(f"r[{(column + row * self.columns).text()}] = p[{row * _LANES}];")
         self._store(store)
+
+    def _add_up(self, first: int) -> None:
+        """Add up the sums of all lanes in the first one's, by halves: few additions wait for others."""
+        half = _LANES // 2
+        while half:
+            with self.w.loop(half, unroll=True) as lane:
+                self.w.line(f"p[{(lane + first).text()}] += p[{(lane + (first + half)).text()}];")
+            half //= 2
 
     def _by_term(self, store: Store) -> None:
         """One term after the other, for all columns: their elements are adjacent."""

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.progress import progress_bar
+from workbench.compiler.progress import is_followed, progress_bar
 from workbench.compiler.run.inputs import check_inputs
 from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.results import as_result
@@ -35,9 +35,10 @@ from workbench.gpu.lowering.plan import (
 )
 from workbench.gpu.run.collectives import exchange, settle
 from workbench.gpu.run.device_array import DeviceArray, borrowed
+from workbench.gpu.run.in_place import in_place
 from workbench.gpu.run.memory import allocated, free_all
 from workbench.gpu.run.pieces import Pieces
-from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
+from workbench.gpu.run.ready import Preparation, Ready, failed, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
 """A function called after each instruction that computes something, with its value.
@@ -92,6 +93,7 @@ class Executable:
         try:
             self._pointers = self._allocate()
             self._ready = [self._prepare(s) for s in plan.steps]
+            self._in_place = in_place(plan, device, self._ready, self._pointers)
         except BaseException:
             self.close()
             raise
@@ -151,8 +153,11 @@ class Executable:
         checked = check_inputs(self.plan.program, inputs or {})
         stream = stream or self.stream
         with self._turn(stream):
+            if hook is None and self._in_place is not None and not is_followed(progress):
+                return self._in_place.run(checked, stream)
             self._hosted = self._kept(checked)
-            self._upload(checked, stream)
+            for name in self.plan.parameters:
+                self.upload(name, checked[name], stream)
             if hook is None and self.replays:
                 self._launch_all(stream)
             else:
@@ -166,7 +171,7 @@ class Executable:
         Args:
             updates: The parameters, by name, as positions of the outputs that replace them.
         """
-        self._updates = dict(updates)
+        self._updates, self._in_place = dict(updates), None
         plan = self.plan
         roots = {plan.parameters[n].root for n in updates}
         for name, k in updates.items():
@@ -341,10 +346,6 @@ class Executable:
         parameters = self.plan.program.main.parameters.items()
         return {i.id: inputs[n] for n, i in parameters if n not in self.plan.parameters}
 
-    def _upload(self, inputs: Mapping[str, Any], stream: Stream) -> None:
-        for name in self.plan.parameters:
-            self.upload(name, inputs[name], stream)
-
     def _steps(
         self, steps: Any, stream: Stream, hook: Hook | None = None, *, is_last: bool = True
     ) -> None:
@@ -379,8 +380,7 @@ class Executable:
                 sizes = kernel.grid, kernel.block, kernel.shared
                 self.device.launch(ready.function, *sizes, ready.arguments, stream)
         except DeviceError as error:
-            named = f"{step.instruction!r}: kernel {kernel.name}: {error}"
-            raise DeviceError(named, step.instruction) from error
+            raise failed(step, error) from error
 
     def _repeat(self, ready: Ready, step: LoopStep, stream: Stream) -> None:
         """Run a loop: the host starts the kernels of each iteration, and reads what only the run knows."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from workbench.compiler.errors import EvaluationError
+from workbench.compiler.errors import DeviceError, EvaluationError
 from workbench.compiler.ops.control import no_room
 from workbench.gpu.devices.base import Device, Launch, Pointer
 from workbench.gpu.kernels.kernel import Place, Root
@@ -120,6 +120,12 @@ def iterations(step: LoopStep, read: Callable[[Place], Any]) -> Iterator[int]:
 def uses(step: Step, roots: Mapping[Root, Any]) -> bool:
     """Whether a step or one inside it uses any of these."""
     return any(r in roots for one in flat([step]) for r in roots_of(one))
+
+
+def failed(step: KernelStep, error: DeviceError) -> DeviceError:
+    """The error of a launch, with its instruction."""
+    named = f"{step.instruction!r}: kernel {step.launch.kernel.name}: {error}"
+    return DeviceError(named, step.instruction)
 
 
 def launches(ready: Ready, row: int = 0) -> Iterator[tuple[int, Ready]]:

@@ -18,6 +18,7 @@ from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.layout import laid_out
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
+from workbench.gpu.run.in_place import in_place
 from workbench.gpu.run.loaded import Loaded
 from workbench.gpu.run.memory import allocated
 from workbench.gpu.run.ready import Ready, launches
@@ -79,6 +80,7 @@ class Runtime(Executable):
                     self._launches = self._captured = self._pieces = None
             if self._launches is None:
                 self._ready = [self._prepare(s) for s in self.plan.steps]
+                self._in_place = in_place(self.plan, self.device, self._ready, self._pointers)
 
     def start(
         self,

@@ -12,7 +12,8 @@ from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.shapes.eliminate_contiguous import remove_contiguous
 from workbench.compiler.rewrite import change
 
-_CHANNELS_FIRST, _CHANNELS_LAST, _FILTERS_LAST = (0, 1, 2, 3), (0, 2, 3, 1), (1, 2, 3, 0)
+_PLANE = 4
+"""The rank of images."""
 _NARROW = (DType.HALF, DType.BF16, DType.INT8, DType.UINT8, *FP8)
 
 
@@ -20,7 +21,8 @@ _NARROW = (DType.HALF, DType.BF16, DType.INT8, DType.UINT8, *FP8)
 class LayoutConvolution(Pass):
     """Give the operands of all two-dimensional convolutions the same memory layout.
 
-    Values between convolutions follow this layout; results of a module keep theirs.
+    Values between convolutions follow this layout; results of a module keep theirs. Convolutions over one or
+    three axes stay as they are, unless all have their channels last.
 
     Attributes:
         channels_last: Make channels the fastest axis, except for grouped convolutions; otherwise row-major.
@@ -39,7 +41,7 @@ class LayoutConvolution(Pass):
     def apply(self, program: Program) -> None:
         """Insert copies around convolutions, then remove those that no reader needs."""
         for module in open_modules(program):
-            found = [i for i in module if _is_plane(i)]
+            found = [i for i in module if self._suits(i)]
             if any(map(self._is_laid_otherwise, found)):
                 _keep_results(module)
                 for instruction in found:
@@ -49,30 +51,30 @@ class LayoutConvolution(Pass):
                 if isinstance(instruction.op, Layout) and _is_idle(instruction):
                     remove_layout(instruction)
 
+    def _suits(self, instruction: Instruction) -> bool:
+        """Whether an instruction is a convolution of known lens whose layout the pass decides."""
+        return (
+            isinstance(instruction.op, Convolution | QuantConvolution)
+            and len(instruction.inputs) == 2
+            and not any(i.shape.is_dynamic for i in instruction.inputs)
+            and (self.channels_last or instruction.shape.ndim == _PLANE)
+        )
+
     def _orders(self, instruction: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The wanted orders of the axes of a convolution's input and weights."""
         op = instruction.op
         assert isinstance(op, Convolution | QuantConvolution)
         is_narrow = all(i.shape.type in _NARROW for i in instruction.inputs)
         last = self.channels_last or (self.half_channels_last and is_narrow)
+        places = tuple(range(2, instruction.shape.ndim))
         if not last or (op.group > 1 and not self.grouped):
-            return _CHANNELS_FIRST, _CHANNELS_FIRST
+            return (0, 1, *places), (0, 1, *places)
         is_depthwise = op.group > 1 and instruction.inputs[1].shape.lens[1] == 1
-        return _CHANNELS_LAST, _FILTERS_LAST if is_depthwise else _CHANNELS_LAST
+        return (0, *places, 1), (1, *places, 0) if is_depthwise else (0, *places, 1)
 
     def _is_laid_otherwise(self, instruction: Instruction) -> bool:
         orders = zip(instruction.inputs, self._orders(instruction), strict=True)
         return any(not _has_order(i.shape, order) for i, order in orders)
-
-
-def _is_plane(instruction: Instruction) -> bool:
-    """Whether an instruction is a two-dimensional convolution of known lens."""
-    return (
-        isinstance(instruction.op, Convolution | QuantConvolution)
-        and len(instruction.inputs) == 2
-        and not any(i.shape.is_dynamic for i in instruction.inputs)
-        and instruction.shape.ndim == len(_CHANNELS_FIRST)
-    )
 
 
 def _has_order(shape: Shape, order: tuple[int, ...]) -> bool:
