@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.errors import GraphError, ShapeError
@@ -24,7 +25,7 @@ from workbench.compiler.ir.instruction import (
 from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, expect_unpacked, make
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.shape_rules import PLAIN
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -221,6 +222,7 @@ class Module(InstructionList):
             raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
         for given in instruction.inputs:
             given._users.pop(instruction, None)
+        self.program.operands -= len(instruction.inputs)
         instruction.inputs = ()
         for called in instruction.modules:
             called._callers.pop(instruction, None)
@@ -428,11 +430,13 @@ class Module(InstructionList):
 
     def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
         """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        for old in instruction.inputs:
+        before, now = instruction.inputs, tuple(inputs)
+        for old in before:
             old._users.pop(instruction, None)
-        instruction.inputs = tuple(inputs)
-        for new in instruction.inputs:
+        for new in now:
             new._users[instruction] = None
+        instruction.inputs = now
+        self.program.operands += len(now) - len(before)
         learn_constant(instruction)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
@@ -471,6 +475,23 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
     """
     shapes = [i.shape for i in inputs]
     rules = inputs[0].module.program.shape_rules if inputs else PLAIN
+    if rules is PLAIN and not modules and all([s.is_static for s in shapes]):
+        try:
+            return _inferred(op, *shapes)
+        except TypeError:  # an attribute without a hash, such as a list
+            return _infer(op, rules, shapes, modules)
+    return _infer(op, rules, shapes, modules)
+
+
+@lru_cache(maxsize=1 << 12)
+def _inferred(op: Operation, *shapes: Shape) -> Shape:
+    """The shape of an operation on static shapes; a network applies most operations many times alike."""
+    return _infer(op, PLAIN, shapes, ())
+
+
+def _infer(
+    op: Operation, rules: ShapeRules, shapes: Sequence[Shape], modules: Sequence[Module]
+) -> Shape:
     expect_unpacked(op, shapes)
     try:
         return op.shape_by(rules, shapes, modules)

@@ -229,6 +229,11 @@ class Shape:
         return self.subs is None
 
     @property
+    def is_static(self) -> bool:
+        """Whether this is a tensor whose lens are all known."""
+        return self.subs is None and self.dims is None
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.lens if self.dims is None else self.dims)
@@ -349,6 +354,10 @@ class Shape:
 
     def as_standard(self) -> Shape:
         """The row-major shape of the same lens."""
+        return self._as_standard
+
+    @cached_property
+    def _as_standard(self) -> Shape:
         if self.dims is not None:
             return self if not self.dyn_strides else Shape.dynamic(self.type, self.dims)
         return Shape(self.type, self.lens)

@@ -92,7 +92,7 @@ class Sweeps(Listener):
         touched, self._touched = self._touched, {}
         found: dict[Instruction, None] = {}
         for one in touched:
-            if self.program.find(one.id) is one and not one.module.bypass:
+            if not one.module.bypass and self.program.find(one.id) is one:
                 found.update(dict.fromkeys((one, *one.inputs)))
                 stack = [one]
                 while stack:
