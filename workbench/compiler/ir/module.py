@@ -34,6 +34,8 @@ __all__ = [
     "Instruction", "Module", "SourceNode", "captured", "infer", "is_constant",
 ]  # fmt: skip
 
+_param = lru_cache(maxsize=1 << 10)(Param)
+"""The operation of a parameter; those of fused bodies have the same few names."""
 _NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
@@ -133,7 +135,7 @@ class Module(InstructionList):
         if name in self._parameters:
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
         shape = self.program.shape_rules.held(shape)
-        made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
+        made = self._new(_param(name, self._next_parameter()), shape)
         self._parameters[name] = made
         self._link(made, self._first if self.program.newest_first else self._after_parameters())
         self.program.tell_touched(made)
@@ -382,6 +384,8 @@ class Module(InstructionList):
 
     def _after_parameters(self) -> Instruction | None:
         """The instruction behind the last parameter of those at the front, among literals."""
+        if self._size == len(self._parameters) - 1:
+            return None  # there are only parameters; the last one has no place yet
         behind = self._first
         for instruction in self:
             if instruction.parameter is not None:
@@ -477,15 +481,18 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
     rules = inputs[0].module.program.shape_rules if inputs else PLAIN
     if rules is PLAIN and not modules and all([s.is_static for s in shapes]):
         try:
-            return _inferred(op, *shapes)
+            return _inferred(type(op), op, *shapes)
         except TypeError:  # an attribute without a hash, such as a list
             return _infer(op, rules, shapes, modules)
     return _infer(op, rules, shapes, modules)
 
 
 @lru_cache(maxsize=1 << 12)
-def _inferred(op: Operation, *shapes: Shape) -> Shape:
-    """The shape of an operation on static shapes; a network applies most operations many times alike."""
+def _inferred(kind: type[Operation], op: Operation, *shapes: Shape) -> Shape:  # noqa: ARG001
+    """The shape of an operation on static shapes; a network applies most operations many times alike.
+
+    ``kind`` is there for its hash: operations without attributes have the same one.
+    """
     return _infer(op, PLAIN, shapes, ())
 
 

@@ -168,6 +168,10 @@ class Match:
         """The instructions matched as operations; a rewrite's result gets their source nodes."""
         self.reason: str | None = None
 
+    def unused(self) -> Match:
+        """This attempt if it has come to nothing, or else a new one."""
+        return Match() if self.bound or self.seen or self.reason is not None else self
+
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
         return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)

@@ -35,12 +35,11 @@ class Candidates:
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
-        inputs = tuple([i.op.name for i in instruction.inputs])
-        key = (instruction.op.name, *inputs)
+        key = (instruction.op.name, *[i.op.name for i in instruction.inputs])
         found = self._found.get(key)
         if found is None:
-            kind = type(instruction.op)
-            found = tuple(r for r in self.rules if r.pattern.may_fit(kind, inputs))
+            kind, inputs = type(instruction.op), key[1:]
+            found = tuple([r for r in self.rules if r.pattern.may_fit(kind, inputs)])
             self._found[key] = found
         return found
 
@@ -176,14 +175,15 @@ def _applied(
     rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
 ) -> bool:
     """Try the rules at one root; returns whether one applied."""
-    find = root.module.program.find
     operands = root.inputs
+    match = Match()
     for one in rules:
-        match = Match()
+        match = match.unused()
         if fresh.instructions:
             fresh.instructions.clear()
         answer = attempt(one, root, match)
-        if isinstance(answer, Instruction):
+        if answer is not None and isinstance(answer, Instruction):
+            find = work.module.program.find
             made[one.name] += 1
             for touched in (*fresh.instructions, answer):
                 if find(touched.id) is touched:
