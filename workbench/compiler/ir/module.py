@@ -10,9 +10,10 @@ from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from workbench.compiler.errors import GraphError, ShapeError
+from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Identity, Literal, Param, Return
+from workbench.compiler.ir.inference import infer
 from workbench.compiler.ir.instruction import (
     Instruction,
     SourceNode,
@@ -23,9 +24,8 @@ from workbench.compiler.ir.instruction import (
     learn_constant,
 )
 from workbench.compiler.ir.instruction_list import InstructionList
-from workbench.compiler.ir.operation import Operation, expect_unpacked, make
+from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -469,42 +469,6 @@ def _released(module: Module) -> list[Instruction]:
             _released(inner)
     program.remove_module(module)
     return values
-
-
-def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
-    """The shape of an operation on these inputs.
-
-    Raises:
-        ShapeError: The operation rejects the inputs; the message names both.
-    """
-    shapes = [i.shape for i in inputs]
-    rules = inputs[0].module.program.shape_rules if inputs else PLAIN
-    if rules is PLAIN and not modules and all([s.is_static for s in shapes]):
-        try:
-            return _inferred(type(op), op, *shapes)
-        except TypeError:  # an attribute without a hash, such as a list
-            return _infer(op, rules, shapes, modules)
-    return _infer(op, rules, shapes, modules)
-
-
-@lru_cache(maxsize=1 << 12)
-def _inferred(kind: type[Operation], op: Operation, *shapes: Shape) -> Shape:  # noqa: ARG001
-    """The shape of an operation on static shapes; a network applies most operations many times alike.
-
-    ``kind`` is there for its hash: operations without attributes have the same one.
-    """
-    return _infer(op, PLAIN, shapes, ())
-
-
-def _infer(
-    op: Operation, rules: ShapeRules, shapes: Sequence[Shape], modules: Sequence[Module]
-) -> Shape:
-    expect_unpacked(op, shapes)
-    try:
-        return op.shape_by(rules, shapes, modules)
-    except (IndexError, ZeroDivisionError, AttributeError) as error:
-        found = "; ".join(map(str, shapes)) or "no inputs"
-        raise ShapeError(f"{op}: cannot take inputs of these shapes: {found}") from error
 
 
 def _parameter_order(instruction: Instruction) -> int:

@@ -229,11 +229,6 @@ class Shape:
         return self.subs is None
 
     @property
-    def is_static(self) -> bool:
-        """Whether this is a tensor whose lens are all known."""
-        return self.subs is None and self.dims is None
-
-    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.lens if self.dims is None else self.dims)
