@@ -68,9 +68,9 @@ State: TypeAlias = tuple[
 
 
 def states_of(instructions: Iterable[Instruction]) -> list[State]:
-    """What the rows of some instructions are made of: it stays as it is when they change.
+    """The states of some instructions, which do not change with them; ``row_of`` makes rows of states.
 
-    A recording keeps that of every instruction that an edit touches; rows are made where they are read.
+    A recording keeps the state of every instruction that an edit touches, and makes rows when it is read.
     """
     return [
         (
