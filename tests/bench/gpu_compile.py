@@ -20,6 +20,7 @@ MODELS_AND_DEVICES = {
 }
 SUBJECTS = tuple(MODELS_AND_DEVICES)
 LIMITS = {"cold": 20.0, "warm": 2.0}
+TIGHTER = {("resnet50, opencl", "cold"): 4.0}
 _CACHES = tempfile.TemporaryDirectory()
 """Until the process ends, as PoCL keeps the folder in which it began."""
 
@@ -45,6 +46,12 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
             spent = time.perf_counter() - started
             timings.append(Timing("gpu-compile", subject, cache, (spent,)))
     claims = [
-        Claim("gpu-compile", t.subject, t.name, t.median, LIMITS[t.name], unit="s") for t in timings
+        Claim("gpu-compile", subject, t.name, t.median, _limit(subject, t.name), unit="s")
+        for t in timings
     ]
     return Outcome(tuple(timings), tuple(claims))
+
+
+def _limit(subject: str, cache: str) -> float:
+    """Seconds that a compile may take at most."""
+    return TIGHTER.get((subject, cache), LIMITS[cache])

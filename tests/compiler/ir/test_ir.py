@@ -6,10 +6,12 @@ from hypothesis import given
 
 from tests.compiler.programs import programs
 from workbench.compiler.errors import GraphError, OperationError, ShapeError
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.text.parsing import parse
 
 
@@ -237,3 +239,34 @@ def test_users_are_symmetric(program: Program):
     for instruction in program.instructions:
         assert all(instruction in i.users for i in instruction.inputs)
         assert all(instruction in u.inputs for u in instruction.users)
+
+
+@given(programs())
+def test_operands_are_counted_through_every_edit(program: Program):
+    """So much is known of a program's growth without a walk through it."""
+    work = program.clone()
+    PIPELINES["optimize"].apply(work)
+    for one in (program, work, work.clone()):
+        assert one.operands == sum(len(i.inputs) for i in one.instructions)
+    work.clear()
+    assert work.operands == 0
+
+
+def test_an_attribute_may_be_a_list_which_has_no_hash(
+    chain: tuple[Program, Instruction, Instruction, Instruction],
+):
+    program, x, _, _ = chain
+    for dims in ([3, 2], [6]):
+        assert program.main.add("reshape", x, dims=dims).shape == Shape("float", dims)
+
+
+def test_equal_shapes_of_unlike_origin_are_inferred_apart():
+    """A length that was a range may become one again, which equality does not tell."""
+    settled = Shape.settled(DType.FLOAT, [Dim(2, 2), Dim(3, 3)])
+    found: list[Shape] = []
+    for shape in (Shape("float", (2, 3)), settled):
+        program = Program()
+        x = program.main.add_parameter("x", shape)
+        found.append(program.main.add("convert", x, target_type=DType.DOUBLE).shape)
+    assert found[0] == found[1]
+    assert [len(s.ranges) for s in found] == [0, 2]

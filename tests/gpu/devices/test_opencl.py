@@ -1,16 +1,19 @@
 """Behaviour of OpenCL alone."""
 
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tests.gpu.devices.kernels import ADD, built, memory, scalars
+from tests.gpu.devices.kernels import ADD, SUM, built, memory, scalars
 from workbench.compiler.errors import DeviceError
+from workbench.gpu.devices.opencl_platforms import is_pocl
 from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.devices.registry import device as chosen
+from workbench.knobs import knobs
 
 
 @pytest.fixture
@@ -84,3 +87,36 @@ def test_a_device_is_there_when_no_cache_can_be_written(tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.startswith("True Peaks("), done.stderr
+
+
+def test_many_kernels_are_compiled_in_several_processes_where_pocl_has_one_core(
+    opencl, monkeypatch
+):
+    """Here is compiled what fails there, and everything if the other process ends."""
+    prologue = opencl.dialect.prologue
+    with knobs.scope(threads=2), opencl.compiler.team(100) as team:
+        here, there = team
+        with monkeypatch.context() as patch:
+            if is_pocl(opencl.device):  # any other OpenCL has threads
+                patch.setattr(here, "compile", None)
+            code = there.compile(prologue + ADD, "add")
+        assert code.log == here.compile(prologue + ADD, "add").log
+        assert there.key == here.key
+        with pytest.raises(DeviceError, match=r"(?s)does not compile.*nonsense"):
+            there.compile(prologue + ADD.replace("f32 c)", "f32 c) nonsense"), "add")
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    with knobs.scope(threads=2), opencl.compiler.team(100) as team:
+        assert [one.compile(prologue + SUM, "sum").binary for one in team]
+    function = opencl.load(code, "add")
+    array = np.arange(3, dtype=np.float32)
+    with memory(opencl, array.nbytes) as buffer:
+        p = opencl.pointer(buffer, 0, array.nbytes)
+        opencl.upload(p, array)
+        opencl.launch(function, (1, 1, 1), (64, 1, 1), 0, [p, p, *scalars(3, 2)])
+        opencl.download(array, p)
+    assert array.tolist() == [2, 3, 4]
+
+
+def test_few_kernels_need_no_other_process(opencl):
+    with knobs.scope(threads=8), opencl.compiler.team(3) as team:
+        assert set(team) == {opencl.compiler}

@@ -119,6 +119,8 @@ def detached(
 
 def learn_constant(instruction: Instruction) -> None:
     """Recompute whether an instruction is constant, and then its users."""
+    if _is_known(instruction) == instruction.constant:
+        return
     stack = [instruction]
     while stack:
         current = stack.pop()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from workbench.compiler.errors import GraphError, ShapeError
+from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Identity, Literal, Param, Return
+from workbench.compiler.ir.inference import infer
 from workbench.compiler.ir.instruction import (
     Instruction,
     SourceNode,
@@ -22,9 +24,8 @@ from workbench.compiler.ir.instruction import (
     learn_constant,
 )
 from workbench.compiler.ir.instruction_list import InstructionList
-from workbench.compiler.ir.operation import Operation, expect_unpacked, make
+from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.shape_rules import PLAIN
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -33,6 +34,8 @@ __all__ = [
     "Instruction", "Module", "SourceNode", "captured", "infer", "is_constant",
 ]  # fmt: skip
 
+_param = lru_cache(maxsize=1 << 10)(Param)
+"""The operation of a parameter; those of fused bodies have the same few names."""
 _NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
@@ -132,7 +135,7 @@ class Module(InstructionList):
         if name in self._parameters:
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
         shape = self.program.shape_rules.held(shape)
-        made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
+        made = self._new(_param(name, self._next_parameter()), shape)
         self._parameters[name] = made
         self._link(made, self._first if self.program.newest_first else self._after_parameters())
         self.program.tell_touched(made)
@@ -221,6 +224,7 @@ class Module(InstructionList):
             raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
         for given in instruction.inputs:
             given._users.pop(instruction, None)
+        self.program.operands -= len(instruction.inputs)
         instruction.inputs = ()
         for called in instruction.modules:
             called._callers.pop(instruction, None)
@@ -380,6 +384,8 @@ class Module(InstructionList):
 
     def _after_parameters(self) -> Instruction | None:
         """The instruction behind the last parameter of those at the front, among literals."""
+        if self._size == len(self._parameters) - 1:
+            return None  # there are only parameters; the last one has no place yet
         behind = self._first
         for instruction in self:
             if instruction.parameter is not None:
@@ -428,11 +434,13 @@ class Module(InstructionList):
 
     def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
         """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        for old in instruction.inputs:
+        before, now = instruction.inputs, tuple(inputs)
+        for old in before:
             old._users.pop(instruction, None)
-        instruction.inputs = tuple(inputs)
-        for new in instruction.inputs:
+        for new in now:
             new._users[instruction] = None
+        instruction.inputs = now
+        self.program.operands += len(now) - len(before)
         learn_constant(instruction)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
@@ -461,22 +469,6 @@ def _released(module: Module) -> list[Instruction]:
             _released(inner)
     program.remove_module(module)
     return values
-
-
-def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
-    """The shape of an operation on these inputs.
-
-    Raises:
-        ShapeError: The operation rejects the inputs; the message names both.
-    """
-    shapes = [i.shape for i in inputs]
-    rules = inputs[0].module.program.shape_rules if inputs else PLAIN
-    expect_unpacked(op, shapes)
-    try:
-        return op.shape_by(rules, shapes, modules)
-    except (IndexError, ZeroDivisionError, AttributeError) as error:
-        found = "; ".join(map(str, shapes)) or "no inputs"
-        raise ShapeError(f"{op}: cannot take inputs of these shapes: {found}") from error
 
 
 def _parameter_order(instruction: Instruction) -> int:

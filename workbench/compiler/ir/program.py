@@ -70,6 +70,8 @@ class Program(ProgramFacts):
         self.listeners: list[Listener] = []
         self.version = 0
         """Number of changes to instructions; equal versions mean that nothing changed in between."""
+        self.operands = 0
+        """The number of inputs of all instructions, each counted as often as it is taken."""
         self.numbers: Counter[str] = Counter()
         """The next number of each series of module names; a pass that numbers modules clears it first."""
         self.evaluated: dict[Instruction, Array] = {}
@@ -127,6 +129,8 @@ class Program(ProgramFacts):
             module = stack.pop()
             if module not in found:
                 found[module] = None
+                if len(found) == len(self.modules):
+                    break
                 called = [m for i in module if i.modules for m in i.modules]
                 stack.extend(m for m in reversed(called) if m not in found)
         self._reached = self.version, tuple(found)
@@ -183,6 +187,7 @@ class Program(ProgramFacts):
         """Remove all modules and instructions but keep the listeners; ids are not used again."""
         self.modules.clear()
         self._instructions.clear()
+        self.operands = 0
         self.main = self.create_module("main")
         self.version += 1
 
@@ -208,7 +213,7 @@ class Program(ProgramFacts):
     def tell_touched(self, instruction: Instruction) -> None:
         """Tell the listeners that an instruction is new or changed."""
         self.version += 1
-        if self.evaluated:
+        if instruction in self.evaluated:
             self._outdate(instruction)
         for listener in self.listeners:
             listener.touched(instruction)

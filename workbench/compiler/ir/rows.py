@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.debug_symbols import restore_debug_symbols
@@ -51,28 +51,51 @@ class Rows(ProgramFacts):
     instructions: dict[int, Row] = field(default_factory=dict[int, Row])
 
 
-def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
-    """The row of an instruction; ``keys`` numbers the modules."""
-    i = instruction
-    inputs = tuple([x.id for x in i.inputs])
-    modules = tuple([keys[m] for m in i.modules]) if i.modules else ()
-    # Written out for speed: a recording makes a row for every instruction that an edit touches.
-    return _new_row(
-        Row,
+State: TypeAlias = tuple[
+    int,
+    Module,
+    int,
+    Operation,
+    Shape,
+    tuple[Instruction, ...],
+    tuple[Module, ...],
+    tuple[str, ...],
+    Argument | None,
+    int,
+    tuple[str, ...],
+]
+"""The fields of a row, with instructions and modules in place of their keys."""
+
+
+def states_of(instructions: Iterable[Instruction]) -> list[State]:
+    """The states of some instructions, which do not change with them; ``row_of`` makes rows of states.
+
+    A recording keeps the state of every instruction that an edit touches, and makes rows when it is read.
+    """
+    return [
         (
             i.id,
-            keys[i.module],
+            i.module,
             i.order,
             i.op,
             i.shape,
-            inputs,
-            modules,
+            i.inputs,
+            i.modules,
             i.sources,
             i.literal,
             i.target_id,
             i.symbols,
-        ),
-    )
+        )
+        for i in instructions
+    ]
+
+
+def row_of(state: State, keys: Mapping[Module, int]) -> Row:
+    """The row of an instruction in some state; ``keys`` numbers the modules."""
+    id, module, order, op, shape, inputs, modules, *rest = state
+    given = tuple([x.id for x in inputs])
+    called = tuple([keys[m] for m in modules])
+    return _new_row(Row, (id, keys[module], order, op, shape, given, called, *rest))
 
 
 def patched(
@@ -96,8 +119,8 @@ def rows_of(program: Program) -> Rows:
     rows.take_facts(program)
     rows.modules = {k: ModuleRow(m.name, m.bypass) for m, k in keys.items()}
     for module in keys:
-        for instruction in module:
-            rows.instructions[instruction.id] = row_of(instruction, keys)
+        for state in states_of(module):
+            rows.instructions[state[0]] = row_of(state, keys)
     return rows
 
 

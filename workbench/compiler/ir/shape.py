@@ -351,7 +351,7 @@ class Shape:
         """The row-major shape of the same lens."""
         if self.dims is not None:
             return self if not self.dyn_strides else Shape.dynamic(self.type, self.dims)
-        return Shape(self.type, self.lens)
+        return standard_shape(self.type, self.lens)
 
     def to_static(self, values: Mapping[Expr, int]) -> Shape:
         """This shape, strides included, with values for its symbols.
@@ -481,6 +481,12 @@ def broadcast_lens(*lens: Sequence[int]) -> tuple[int, ...]:
                 raise ShapeError(f"lens {shown} do not broadcast: axis {i} is {result[i]} and {n}")
             result[i] = n if result[i] == 1 else result[i]
     return tuple(result)
+
+
+@lru_cache(maxsize=1 << 12)
+def standard_shape(type: DType, lens: tuple[int, ...]) -> Shape:
+    """The row-major shape of these lens: one object, so that what it computes is computed once."""
+    return Shape(type, lens)
 
 
 @lru_cache(maxsize=64)

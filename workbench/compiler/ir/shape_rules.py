@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from workbench.compiler.ir.shape import Shape
 
@@ -38,10 +39,16 @@ class ShapeRules:
         return self.scalars and shape == Shape.scalar(shape.type)
 
 
-PLAIN = ShapeRules()
+@cache
+def shape_rules(keeps_fixed: bool, strict: bool, scalars: bool) -> ShapeRules:
+    """The rules with these options: one object for equal ones."""
+    return ShapeRules(keeps_fixed, strict, scalars)
+
+
+PLAIN = shape_rules(False, False, False)
 """The default rules: one-length ranges become static, and everything computable is allowed."""
 
-STRICT = ShapeRules(keeps_fixed=True, strict=True, scalars=True)
+STRICT = shape_rules(True, True, True)
 """MIGraphX's rules."""
 
 

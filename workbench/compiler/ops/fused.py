@@ -21,7 +21,7 @@ from workbench.compiler.ir.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ir.shape import Shape, common_permutation, from_permutation, row_major
+from workbench.compiler.ir.shape import Shape, common_permutation, from_permutation, standard_shape
 from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 from workbench.compiler.ops.elementwise import (
     divisible,
@@ -172,7 +172,7 @@ class PointwiseModule(Fused):
         _expect_types(self, modules[0], bound)
         if _is_plain(modules[0], inputs):
             lens = inputs[0].lens
-            return together([Shape(o.shape.type, lens) for o in modules[0].outputs])
+            return together([standard_shape(o.shape.type, lens) for o in modules[0].outputs])
         bound = dict(zip(bound, _settled(inputs), strict=True))
         return together(infer_body(modules[0], bound, inputs[0], rules))
 
@@ -220,10 +220,11 @@ def _is_plain(body: Module, inputs: Sequence[Shape]) -> bool:
     lens = inputs[0].lens
     if len(lens) < 2 or 0 in lens:
         return False
-    strides = row_major(lens)
-    if not all(s.dims is None and (s.strides == strides or s.broadcasted) for s in inputs):
-        return False
-    return all(i.literal is None for i in body)
+    strides = standard_shape(inputs[0].type, lens).strides
+    for shape in inputs:
+        if shape.dims is not None or (shape.strides != strides and not shape.broadcasted):
+            return False
+    return not any([i.literal for i in body])  # noqa: C419 (faster)
 
 
 def _settled(inputs: Sequence[Shape]) -> Sequence[Shape]:

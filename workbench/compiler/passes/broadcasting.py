@@ -74,7 +74,7 @@ def uniform(instruction: Instruction, value: float) -> bool:
     if literal is None or not literal.shape.elements:
         return False
     array = literal.numpy()
-    return bool(array.flat[0] == value) and bool(np.all(array == value))
+    return bool(array.item(0) == value) and bool(np.all(array == value))
 
 
 def _has(type: DType, value: float) -> bool:

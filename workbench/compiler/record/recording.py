@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from time import perf_counter
@@ -13,9 +12,20 @@ from workbench.compiler.errors import GraphError, WorkbenchError
 from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, patched, row_of, rows_of
+from workbench.compiler.ir.rows import (
+    ModuleRow,
+    Row,
+    Rows,
+    State,
+    build,
+    patched,
+    row_of,
+    rows_of,
+    states_of,
+)
 from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
 from workbench.compiler.record.lineage import Lineage, Relations
+from workbench.compiler.record.statement import statement
 from workbench.compiler.text.printing import row_names
 
 if TYPE_CHECKING:
@@ -26,12 +36,6 @@ if TYPE_CHECKING:
 LOWERING = "lowering"
 """The step that follows all passes."""
 
-# Modules that carry out edits which other code requests.
-_OWN = frozenset(
-    {"contextlib", "workbench.compiler.rewrite.rule", "workbench.compiler.rewrite.worklist"}
-)
-_OWN_PACKAGES = ("workbench.compiler.ir.", "workbench.compiler.record.")
-
 
 class _Entry(NamedTuple):
     """An edit as received; ``Recording.digest`` makes an Edit of it."""
@@ -39,7 +43,7 @@ class _Entry(NamedTuple):
     rule: RuleLike | None
     place: tuple[str, str, int] | None
     seconds: float
-    rows: list[Row]
+    states: list[State]
     removed: list[int]
     pairs: list[tuple[int, int]]
     modules: dict[int, ModuleRow | None]
@@ -334,7 +338,7 @@ class Recording(Listener):
             self._began = perf_counter()
             self._rule = rule
             if rule is None:
-                self._place = _caller()
+                self._place = statement()
         self._open += 1
 
     def edit_ended(self) -> None:
@@ -376,7 +380,7 @@ class Recording(Listener):
         """Outside an edit, remember the statement of the pass that makes the change."""
         if not self._open and self._place is None:
             self._began = perf_counter()
-            self._place = _caller()
+            self._place = statement()
 
     def _close_raw(self) -> None:
         if not self._open and (self._touched or self._removed or self._pairs or self._module_rows):
@@ -403,15 +407,14 @@ class Recording(Listener):
         self.__dict__.pop("relations", None)
 
     def _store(self) -> None:
-        """Store the current rows; the difference is computed when it is needed."""
+        """Store the current states; rows, and the difference, are made when they are needed."""
         if not (self._touched or self._removed or self._pairs or self._module_rows):
             self._rule = self._place = None  # a rule declined
             return
         seconds = perf_counter() - self._began
-        keys = self._keys
-        rows = [row_of(i, keys) for i in self._touched.values()]
+        states = states_of(self._touched.values())
         entry = _Entry(
-            self._rule, self._place, seconds, rows, self._removed, self._pairs, self._module_rows
+            self._rule, self._place, seconds, states, self._removed, self._pairs, self._module_rows
         )
         self._heard.append((self._current_step(), entry))
         self._reset()
@@ -433,7 +436,7 @@ class Recording(Listener):
         added: list[int] = []
         changed: list[int] = []
         moved: list[int] = []
-        for row in entry.rows:
+        for row in [row_of(state, self._keys) for state in entry.states]:
             old = self._now.get(row.id)
             if old == row:
                 continue
@@ -480,20 +483,3 @@ def _described(
     if own is not None:
         return own.name, own.summary, file, line
     return function, "", file, line
-
-
-def _caller() -> tuple[str, str, int]:
-    """Function, file and line of the statement behind an edit, skipping the code that carries edits out."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and _carries_out(frame.f_globals.get("__name__", "")):
-        frame = frame.f_back
-    file = frame.f_code.co_filename
-    if frame.f_globals.get("__name__", "").startswith("workbench."):
-        file = "workbench/" + file.rpartition("/workbench/")[2]
-    else:
-        file = file.rpartition("/")[2]
-    return frame.f_code.co_name, file, frame.f_lineno
-
-
-def _carries_out(module: str) -> bool:
-    return module in _OWN or module.startswith(_OWN_PACKAGES)

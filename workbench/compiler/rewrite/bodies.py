@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.builtin import Return
@@ -57,7 +58,7 @@ class Body:
     @property
     def inputs(self) -> list[Instruction]:
         """The outer values, in the order in which the operation's inputs bind to the parameters."""
-        named = sorted(self._outer, key=lambda p: p.parameter or "")
+        named = sorted(self._outer, key=attrgetter("op.parameter"))
         return [self._outer[p] for p in named]
 
     def know(self, outer: Instruction, inner: Instruction) -> None:

@@ -168,6 +168,10 @@ class Match:
         """The instructions matched as operations; a rewrite's result gets their source nodes."""
         self.reason: str | None = None
 
+    def unused(self) -> Match:
+        """This attempt if it has come to nothing, or else a new one."""
+        return Match() if self.bound or self.seen or self.reason is not None else self
+
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
         return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)
@@ -191,14 +195,14 @@ class Match:
 
     def _meets_one(self, choices: tuple[Pattern, ...], instruction: Instruction) -> bool:
         """Match a choice without a near miss, or else the first one with a near miss."""
-        start = self._state()
+        start = self._mark()
         near = None
         for choice in choices:
             if self.meets(choice, instruction):
                 if self.reason == start[2]:
                     return True
                 near = near or self._state()
-            self._restore(start)
+            self._back_to(start)
         if near is not None:
             self._restore(near)
         return near is not None
@@ -217,16 +221,26 @@ class Match:
         return all(map(self.meets, patterns, inputs))
 
     def _meets_either(self, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]) -> bool:
-        start, near_miss = self._state(), None
+        start, near_miss = self._mark(), None
         for a, b in (inputs, inputs[::-1]):
             if self.meets(patterns[0], a) and self.meets(patterns[1], b):
                 if self.reason == start[2]:
                     return True
                 near_miss = near_miss or self._state()
-            self._restore(start)
+            self._back_to(start)
         if near_miss is not None:
             self._restore(near_miss)
         return near_miss is not None
+
+    def _mark(self) -> tuple[int, int, str | None]:
+        return len(self.bound), len(self.seen), self.reason
+
+    def _back_to(self, mark: tuple[int, int, str | None]) -> None:
+        """Forget what was bound and seen since; names are bound in order, and none is bound again."""
+        bound, seen, self.reason = mark
+        while len(self.bound) > bound:
+            self.bound.popitem()
+        del self.seen[seen:]
 
     def _state(self) -> tuple[dict[str, Instruction], list[Instruction], str | None]:
         return dict(self.bound), list(self.seen), self.reason

@@ -35,12 +35,11 @@ class Candidates:
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
-        inputs = tuple([i.op.name for i in instruction.inputs])
-        key = (instruction.op.name, *inputs)
+        key = (instruction.op.name, *[i.op.name for i in instruction.inputs])
         found = self._found.get(key)
         if found is None:
-            kind = type(instruction.op)
-            found = tuple(r for r in self.rules if r.pattern.may_fit(kind, inputs))
+            kind, inputs = type(instruction.op), key[1:]
+            found = tuple([r for r in self.rules if r.pattern.may_fit(kind, inputs)])
             self._found[key] = found
         return found
 
@@ -88,28 +87,28 @@ stay below."""
 
 
 class _Fresh(Listener):
-    """A listener that collects the instructions that an edit touches, and counts operands."""
+    """A listener that collects the instructions that an edit touches, and knows how far edits may go."""
 
     def __init__(self, program: Program) -> None:
         self.instructions: dict[Instruction, None] = {}
-        self._sizes = {i: _size(i) for m in program.modules.values() for i in m}
-        self.size = sum(self._sizes.values())
+        self._program = program
         self.limit = MAX_GROWTH + self.size
+
+    @property
+    def size(self) -> int:
+        """The instructions and operands of the program."""
+        return self._program.size + self._program.operands
+
+    @property
+    def is_full(self) -> bool:
+        """Whether edits have added too much."""
+        return self.size > self.limit
 
     def touched(self, instruction: Instruction) -> None:
         self.instructions[instruction] = None
-        size = _size(instruction)
-        self.size += size - self._sizes.get(instruction, 0)
-        self._sizes[instruction] = size
 
     def removed(self, instruction: Instruction) -> None:
         self.instructions.pop(instruction, None)
-        self.size -= self._sizes.pop(instruction, 0)
-
-
-def _size(instruction: Instruction) -> int:
-    """The operands of an instruction, and one for itself."""
-    return 1 + len(instruction.inputs)
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
@@ -143,15 +142,17 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
 
 def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
     module, program = work.module, work.module.program
+    is_full = fresh.is_full
     while work.queue:
         root = work.pop()
         if root.module is not module or program.find(root.id) is not root:
             continue
         rules = work.candidates.at(root)
-        if rules and fresh.size > fresh.limit:
+        if is_full:
             _leave(rules, root, fresh)
         elif rules and _applied(rules, root, work, fresh, made):
             _check_rest(module, made, limit)
+            is_full = fresh.is_full
 
 
 LEFT = "what is left stays as it is"
@@ -174,14 +175,15 @@ def _applied(
     rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
 ) -> bool:
     """Try the rules at one root; returns whether one applied."""
-    find = root.module.program.find
     operands = root.inputs
+    match = Match()
     for one in rules:
-        match = Match()
+        match = match.unused()
         if fresh.instructions:
             fresh.instructions.clear()
         answer = attempt(one, root, match)
-        if isinstance(answer, Instruction):
+        if answer is not None and isinstance(answer, Instruction):
+            find = work.module.program.find
             made[one.name] += 1
             for touched in (*fresh.instructions, answer):
                 if find(touched.id) is touched:

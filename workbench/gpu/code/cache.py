@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from pathlib import Path
+from queue import SimpleQueue
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.progress import progress_bar
@@ -56,8 +56,14 @@ def _compiled(
     if not kernels:
         return {}
     found: dict[str, Code] = {}
-    with ThreadPoolExecutor(min(len(kernels), os.cpu_count() or 1)) as pool:
-        futures = {pool.submit(copy_context().run, compile_one, k, compiler): k for k in kernels}
+    with compiler.team(len(kernels)) as team, ThreadPoolExecutor(len(team)) as pool:
+        idle = SimpleQueue[Compiler]()
+        for one in team:
+            idle.put(one)
+        longest_first = sorted(kernels, key=lambda k: len(k.source), reverse=True)
+        futures = {
+            pool.submit(copy_context().run, _compile_by_one, k, idle): k for k in longest_first
+        }
         try:
             with progress_bar(list(futures), progress, "compile kernels") as shown:
                 done = as_completed(futures)
@@ -73,6 +79,15 @@ def _compiled(
     if folder:
         trim(folder)
     return found
+
+
+def _compile_by_one(kernel: Kernel, idle: SimpleQueue[Compiler]) -> Code:
+    """The code of one kernel, from the compiler of a team that is idle."""
+    compiler = idle.get()
+    try:
+        return compile_one(kernel, compiler)
+    finally:
+        idle.put(compiler)
 
 
 def compile_one(kernel: Kernel, compiler: Compiler) -> Code:

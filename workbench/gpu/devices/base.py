@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compiler.arrays.parallel import threads
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.report.run_plan import TileMap
@@ -103,6 +104,14 @@ class Compiler(ABC):
         Raises:
             DeviceError: The source does not compile; the message has the log and the lines of the source.
         """
+
+    @contextmanager
+    def team(self, kernels: int) -> Generator[Sequence[Compiler]]:
+        """The compilers that share this many kernels, one for each thread.
+
+        By default, several threads use this one.
+        """
+        yield [self] * min(kernels, threads())
 
 
 class Device(ABC):

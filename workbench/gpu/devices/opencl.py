@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
+from workbench.compiler.arrays.parallel import threads
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
+from workbench.gpu.devices import pocl_processor
 from workbench.gpu.devices.base import (
     Code,
     Compiler,
@@ -35,13 +37,17 @@ from workbench.gpu.devices.opencl_platforms import (
 )
 from workbench.gpu.devices.pocl import probe
 from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
+from workbench.gpu.devices.pocl_process import CompilingProcess, compiling_process
 from workbench.gpu.devices.pocl_processor import recognise
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
+from workbench.knobs import environment
 
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
 _PAGE = 4096
+KERNELS_PER_PROCESS = 8
+"""Kernels that PoCL compiles in about twice the half second in which another process starts to."""
 _WIDE = np.zeros(16, np.uint8)
 
 
@@ -116,6 +122,28 @@ class OpenCLCompiler(Compiler):
             self.with_header.append(name)
         return code
 
+    @contextmanager
+    def team(self, kernels: int) -> Generator[Sequence[Compiler]]:
+        """This compiler; PoCL uses one core at a time, so many kernels are shared with other processes."""
+        if not self._is_pocl:
+            with super().team(kernels) as same:
+                yield same
+            return
+        others = min(threads() - 1, kernels // KERNELS_PER_PROCESS)
+        name, processors, variables = self._device.name, pocl_processor.__file__, environment()
+        with ExitStack() as stack:
+            team: list[Compiler] = [self]
+            with suppress(OSError):
+                for _ in range(others):
+                    process = stack.enter_context(compiling_process(name, processors, variables))
+                    team.append(_InProcess(self, process))
+            yield team
+
+    def compile_in(self, process: CompilingProcess, source: str) -> Code | None:
+        """The code of a source from another process; None if it does not compile with our declarations."""
+        answer = process.compile(DECLARATIONS + source, self._options + NO_HEADER)
+        return None if answer is None else Code(answer[0], _named(answer[1]))
+
     def _program(self, source: str) -> Any:
         return pyopencl_module()._cl._Program(self._context, source)
 
@@ -126,7 +154,30 @@ class OpenCLCompiler(Compiler):
 
     def _log(self, program: Any) -> str:
         log = program.get_build_info(self._device, pyopencl_module().program_build_info.LOG)
-        return re.sub(r"[^\s:]*\.cl(?=:\d)", "kernel.cl", log).strip()
+        return _named(log)
+
+
+class _InProcess(Compiler):
+    """The same compiler in another process, and in this one where that has ended or does not succeed."""
+
+    def __init__(self, here: OpenCLCompiler, process: CompilingProcess) -> None:
+        self._here, self._process = here, process
+        self.dialect = here.dialect
+
+    @property
+    def key(self) -> str:
+        return self._here.key
+
+    def compile(self, source: str, name: str) -> Code:
+        made = None
+        with suppress(OSError, EOFError):
+            made = self._here.compile_in(self._process, source)
+        return made or self._here.compile(source, name)
+
+
+def _named(log: str) -> str:
+    """A log that names no temporary file."""
+    return re.sub(r"[^\s:]*\.cl(?=:\d)", "kernel.cl", log).strip()
 
 
 def _build(program: Any, device: Any, options: str) -> None:

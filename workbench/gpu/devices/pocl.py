@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.compiler.errors import DeviceError
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept, trim
-from workbench.gpu.devices import pocl_processor
+from workbench.gpu.devices import pocl_builtins, pocl_processor
 from workbench.knobs import environment, suggest
 
 _IDLE = 24 * 3600
@@ -32,11 +32,13 @@ import pyopencl as cl
 device = [d for p in cl.get_platforms() if "Portable" in p.name for d in p.get_devices()][0]
 processor = runpy.run_path(sys.argv[1])  # it holds the strings that the device points to
 processor["recognise"](device)
+builtins = runpy.run_path(sys.argv[2])  # as kernels are compiled: PoCL's own header takes it 0.1 s
 context = cl.Context([device])
 queue = cl.CommandQueue(context)
-source = "__kernel void probe(__global float *x) { x[get_global_id(0)] = 1; }"
+source = "__kernel void probe(__global float *x) { x[get_local_id(0)] = 1; }"
 buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 64)
-cl.Program(context, source).build().probe(queue, (16,), (16,), buffer)
+program = cl.Program(context, builtins["DECLARATIONS"] + source).build(builtins["NO_HEADER"])
+program.probe(queue, (16,), (16,), buffer)
 queue.finish()
 """
 
@@ -123,7 +125,7 @@ def _failed() -> str:
     try:
         with tempfile.TemporaryDirectory(dir=environment()["POCL_CACHE_DIR"]) as folder:
             done = subprocess.run(
-                [sys.executable, "-c", _PROBE, pocl_processor.__file__],
+                [sys.executable, "-c", _PROBE, pocl_processor.__file__, pocl_builtins.__file__],
                 env=environment(POCL_CACHE_DIR=folder, PYOPENCL_NO_CACHE="1"),
                 capture_output=True,
                 text=True,

@@ -99,9 +99,12 @@ def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -
 
     Constants of one element are broadcast in the body, so they must be scalars outside.
     """
-    return x.shape.dims is None and all(
-        i.shape.is_scalar if constant else not i.shape.broadcasted for i, constant in inputs.items()
-    )
+    if x.shape.dims is not None:
+        return False
+    for value, constant in inputs.items():
+        if not value.shape.is_scalar if constant else value.shape.broadcasted:
+            return False
+    return True
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:

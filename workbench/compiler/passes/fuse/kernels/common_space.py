@@ -33,6 +33,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
 from workbench.compiler.passes.fuse.kernels.sweep import Sweeps
 from workbench.compiler.passes.shapes.simplify_reshapes import SimplifyReshapes
 from workbench.compiler.passes.shapes.transform.chains import (
+    LINKS,
     build,
     chain_to,
     is_link,
@@ -346,6 +347,7 @@ def _reads_across(kinds: Kinds, instruction: Instruction) -> bool:
     Pattern(
         frozenset({"pointwise"}),
         binding="root",
+        reads=LINKS,
         structure=lambda i: _reads_across((PointwiseModule,), i),
     )
 )
@@ -362,6 +364,7 @@ def _other_pairs(instruction: Instruction) -> Kinds:
     Pattern(
         frozenset(k.name for k in KERNELS),
         binding="root",
+        reads=LINKS,
         structure=lambda i: _reads_across(_other_pairs(i), i),
     )
 )

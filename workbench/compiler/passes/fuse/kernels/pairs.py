@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family, Operation
@@ -105,8 +104,7 @@ def _lens(value: Instruction) -> list[int] | str:
 # Reductions
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """The link from a producer to its user: nothing, or a broadcast over the reduced axes."""
 
     producer: Instruction

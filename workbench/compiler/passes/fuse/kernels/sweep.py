@@ -72,9 +72,11 @@ class Sweeps(Listener):
 
     def _apply(self, root: Instruction) -> Instruction | None:
         """The result of the first rule that applies at ``root``."""
+        match = Match()
         for one in self._candidates.at(root):
-            answer = attempt(one, root, Match())
-            if isinstance(answer, Instruction):
+            match = match.unused()
+            answer = attempt(one, root, match)
+            if answer is not None and isinstance(answer, Instruction):
                 self._touched[answer] = None
                 return answer
         return None
@@ -92,7 +94,7 @@ class Sweeps(Listener):
         touched, self._touched = self._touched, {}
         found: dict[Instruction, None] = {}
         for one in touched:
-            if self.program.find(one.id) is one and not one.module.bypass:
+            if not one.module.bypass and self.program.find(one.id) is one:
                 found.update(dict.fromkeys((one, *one.inputs)))
                 stack = [one]
                 while stack:

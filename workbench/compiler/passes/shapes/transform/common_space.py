@@ -6,7 +6,7 @@ The axes of this space are the parts of the chain's descriptor, each a dimension
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from workbench.compiler.passes.shapes.transform.descriptor import Descriptor
 from workbench.compiler.passes.shapes.transform.parts import Ints, Part, Transform, Transforms
@@ -52,31 +52,42 @@ class CommonSpace:
 
     def from_source(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
         """The chain from a value with the source's axes, some perhaps of length 1, to the space."""
+        return self._into(self._of_source, lens, no_broadcast)
+
+    @cached_property
+    def _of_source(self) -> Descriptor:
         made = Descriptor.made(self.descriptor.rank, ([p] for p in self.descriptor.parts))
-        return self._into(made.simplified(), lens, no_broadcast)
+        return made.simplified()
 
     def from_destination(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
         """The chain from a value with the destination's axes to the space; broadcasts only if allowed."""
+        return self._into(self._of_destination, lens, no_broadcast)
+
+    @cached_property
+    def _of_destination(self) -> Descriptor:
         dims: list[list[Part]] = []
         for d, dim in enumerate(self.descriptor.dims):
             visible = any(p.path and not p.hidden for p in dim)
             for number, part in enumerate(dim):
                 path = (d,) if len(dim) == 1 else (d, number)
                 dims.append([Part(part.len, path, part.hidden and visible)])
-        made = Descriptor.made(len(self.descriptor.dims), dims)
-        return self._into(made, lens, no_broadcast)
+        return Descriptor.made(len(self.descriptor.dims), dims)
 
     def to_source(self, lens: Ints | None = None) -> Transforms | None:
         """The chain from a value in the space, of these lens or the space's own, to the source's axes."""
-        parts = self.descriptor.parts
-        dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_source]
-        return self._out_of(dims, lens)
+        return _chain(self._to_source, lens)
+
+    @cached_property
+    def _to_source(self) -> Descriptor:
+        return self._joined(self.axes_of_source)
 
     def to_destination(self, lens: Ints | None = None) -> Transforms | None:
         """The chain from a value in the space, of these lens or its own, to the destination's axes."""
-        parts = self.descriptor.parts
-        dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_destination]
-        return self._out_of(dims, lens)
+        return _chain(self._to_destination, lens)
+
+    @cached_property
+    def _to_destination(self) -> Descriptor:
+        return self._joined(self.axes_of_destination)
 
     def _into(self, made: Descriptor, lens: Ints, no_broadcast: bool) -> Transforms | None:
         if lens == (1,) and made.rank != 1:
@@ -90,7 +101,14 @@ class CommonSpace:
             found = Descriptor.made(found.rank, dims)
         return found.generate()
 
-    def _out_of(self, dims: list[list[Part]], lens: Ints | None) -> Transforms | None:
-        made = Descriptor.made(len(self.descriptor.parts), dims).simplified()
-        found = made if lens is None else made.rebase(lens)
-        return None if found is None else found.generate()
+    def _joined(self, axes: Axes) -> Descriptor:
+        """The chain from the space to dimensions that each join some of its axes."""
+        parts = self.descriptor.parts
+        dims = [[Part(parts[k].len, (k,)) for k in joined] for joined in axes]
+        return Descriptor.made(len(parts), dims).simplified()
+
+
+def _chain(made: Descriptor, lens: Ints | None) -> Transforms | None:
+    """The operations of a chain, on a source of other lens if they are given."""
+    found = made if lens is None else made.rebase(lens)
+    return None if found is None else found.generate()

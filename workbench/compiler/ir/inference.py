@@ -1,0 +1,57 @@
+"""Inference of shapes: that of an operation on some inputs, remembered where it can recur."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.ir.operation import Operation, expect_unpacked
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.instruction import Instruction
+    from workbench.compiler.ir.module import Module
+
+
+def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
+    """The shape of an operation on these inputs.
+
+    Raises:
+        ShapeError: The operation rejects the inputs; the message names both.
+    """
+    shapes = [i.shape for i in inputs]
+    rules = inputs[0].module.program.shape_rules if inputs else PLAIN
+    if rules is PLAIN and not modules and all([_is_fixed(s) for s in shapes]):  # noqa: C419 (faster)
+        try:
+            return _inferred(type(op), op, *shapes)
+        except TypeError:  # an attribute without a hash, such as a list
+            return _infer(op, rules, shapes, modules)
+    return _infer(op, rules, shapes, modules)
+
+
+def _is_fixed(shape: Shape) -> bool:
+    """Whether equality tells all of a shape: of lengths that are or were ranges, it does not."""
+    return shape.dims is None and shape.subs is None and not shape.ranges
+
+
+@lru_cache(maxsize=1 << 12)
+def _inferred(kind: type[Operation], op: Operation, *shapes: Shape) -> Shape:  # noqa: ARG001
+    """The shape of an operation on static shapes; a network applies most operations many times alike.
+
+    ``kind`` is there for its hash: operations without attributes have the same one.
+    """
+    return _infer(op, PLAIN, shapes, ())
+
+
+def _infer(
+    op: Operation, rules: ShapeRules, shapes: Sequence[Shape], modules: Sequence[Module]
+) -> Shape:
+    expect_unpacked(op, shapes)
+    try:
+        return op.shape_by(rules, shapes, modules)
+    except (IndexError, ZeroDivisionError, AttributeError) as error:
+        found = "; ".join(map(str, shapes)) or "no inputs"
+        raise ShapeError(f"{op}: cannot take inputs of these shapes: {found}") from error
