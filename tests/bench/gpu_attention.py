@@ -21,7 +21,7 @@ SUBJECTS = tuple(SIZES)
 
 
 def _scale(lens: tuple[int, ...]) -> np.float16:
-    """What products are multiplied by, in the type of the program."""
+    """The factor of scores, in the type of the program."""
     return np.float16(lens[-1] ** -0.5)
 
 

@@ -20,7 +20,8 @@ from workbench.compiler.ir.program import Program
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device
-from workbench.gpu.devices.opencl import OpenCLCompiler, OpenCLDevice
+from workbench.gpu.devices.opencl import OpenCLDevice
+from workbench.gpu.devices.opencl_compiler import OpenCLCompiler
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import Plan

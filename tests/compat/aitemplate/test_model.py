@@ -278,9 +278,9 @@ LOADS = """
 import sys
 import numpy as np
 from workbench.compat.aitemplate import Model
-from workbench.gpu.devices import opencl
+from workbench.gpu.devices import opencl_compiler
 def refuse(*_): raise AssertionError("a kernel was compiled")
-opencl.OpenCLCompiler.compile = refuse
+opencl_compiler.OpenCLCompiler.compile = refuse
 x, v = np.load(sys.argv[2]), np.load(sys.argv[3])
 with Model(sys.argv[1], num_runtimes=2) as model:
     model.set_constant_with_tensor("v", v)

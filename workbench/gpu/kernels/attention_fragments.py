@@ -1,4 +1,4 @@
-"""What a work item has of attention on matrix units: parts of two rows of scores, and of results."""
+"""Fragments of attention on matrix units: a work item has parts of two rows of scores, and of results."""
 
 from __future__ import annotations
 

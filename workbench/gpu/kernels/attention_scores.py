@@ -1,4 +1,4 @@
-"""How scores and weights follow from products: constant factors, keys that a causal mask hides, guards."""
+"""Scores and weights as computed from products: constant factors, keys that a causal mask hides, guards."""
 
 from __future__ import annotations
 
