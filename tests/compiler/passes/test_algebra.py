@@ -85,3 +85,19 @@ def test_constants_move_before_the_input_only_where_their_users_allow():
     validate(program)
     names = [i.name for i in program.main if i.literal is None]
     assert names == ["@param", "dot", "dot", "concat", "relu", "dot", "slice", "slice", "@return"]
+
+
+def test_work_in_common_dimensions_comes_from_its_own_nodes():
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (2, 6, 4)))
+    z = program.main.add_parameter("z", Shape("float", (4, 2, 6)))
+    with program.source("first"):
+        first = program.main.add("tanh", x)
+    with program.source("second"):
+        there = program.main.add("transpose", first, permutation=(2, 0, 1))
+        program.main.add_return(program.main.add("add", z, there))
+    run_pass(pass_named("simplify_reshapes", enable_op_shape_transform_op=True), program)
+    names = [i.name for i in program.main if i.parameter is None]
+    assert names == ["transpose", "tanh", "add", "@return"]
+    made = {i.name: i.sources for i in program.main if i.name in ("tanh", "add")}
+    assert made == {"tanh": ("first",), "add": ("second",)}

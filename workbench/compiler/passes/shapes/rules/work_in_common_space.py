@@ -311,10 +311,11 @@ def _build(b: Rewriter, pair: _Pair, plan: _Plan) -> Instruction:
     """Build the first work before its old place, and the second before the root."""
     x, root, given = pair.x, pair.root, pair.root.inputs
     b.before = x
-    made = b(plan.first, *(apply(b, i, plan.into[i]) for i in x.inputs))
-    back = apply(b, made, plan.source)
-    value = apply(b, made, plan.spread)
-    back = as_users_need(b, x, back)
+    with b.module.program.source(*x.sources):
+        made = b(plan.first, *(apply(b, i, plan.into[i]) for i in x.inputs))
+        back = apply(b, made, plan.source)
+        value = apply(b, made, plan.spread)
+        back = as_users_need(b, x, back)
     b.module.replace(x, back)
     b.before = root
     inputs = [
