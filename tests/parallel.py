@@ -46,6 +46,19 @@ class Scheduling(LoadScopeScheduling):
             del files[file]
         self._reschedule(node)
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Names the test in which a process ended, which is not run again; other processes take the rest."""
+        files = self.assigned_work.pop(node)
+        if not files:
+            return None
+        file = next(iter(files))
+        name = next(iter(files[file]))
+        del files[file][name]
+        self.workqueue.update({f: names for f, names in files.items() if names})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return name
+
 
 class Numbered(list[str]):
     """The names of a worker's tests; the number of a name is not searched for."""

@@ -83,6 +83,28 @@ STILL = """() => {
 }"""
 
 
+def ask(page: Page, script: str, argument: Any = None, milliseconds: int = RUN_MS) -> Any:
+    """The answer of a function of the page; an error if there is none in time: Playwright has no limit."""
+    late = f"refuse(new Error('no answer in {milliseconds} ms'))"
+    limit = f"new Promise((_, refuse) => setTimeout(() => {late}, {milliseconds}))"
+    return page.evaluate(f"(given) => Promise.race([({script})(given), {limit}])", argument)
+
+
+def until(page: Page, condition: str, argument: Any = None, milliseconds: int = RUN_MS) -> None:
+    """Waits until a function of the page, which may be asynchronous, returns what is true.
+
+    Playwright's ``wait_for_function`` takes the promise of an asynchronous function for what is true.
+
+    Raises:
+        TimeoutError: It never did.
+    """
+    deadline = time.monotonic() + milliseconds / 1000
+    while not ask(page, condition, argument, milliseconds):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not true in {milliseconds} ms: {condition}")
+        page.wait_for_timeout(POLLING_MS)
+
+
 class Notebook:
     """A notebook that is open in JupyterLab's page; what the page complains of while it is."""
 
@@ -92,17 +114,17 @@ class Notebook:
         self.complaints: list[str] = []
         page.on("console", self._console)
         page.on("pageerror", self._error)
-        self._id = page.evaluate(OPEN, path)
+        self._id = ask(page, OPEN, path)
         self.rest(OPEN_MS)
 
     def save(self) -> None:
         """Saves the notebook."""
         self._choose()
-        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        ask(self.page, "() => window.jupyterapp.commands.execute('docmanager:save')")
 
     def close(self) -> None:
         """Ends the kernel and closes the notebook."""
-        self.page.evaluate(CLOSE, self.path)
+        ask(self.page, CLOSE, self.path)
         self.page.remove_listener("console", self._console)
         self.page.remove_listener("pageerror", self._error)
 
@@ -117,14 +139,12 @@ class Notebook:
         self._wait(CHOSEN, OPEN_MS)
 
     def _wait(self, condition: str, milliseconds: int = RUN_MS) -> None:
-        self.page.wait_for_function(
-            condition, arg=self.path, timeout=milliseconds, polling=POLLING_MS
-        )
+        until(self.page, condition, self.path, milliseconds)
 
     def run_all(self) -> None:
         """Runs every cell and waits until the kernel rests."""
         self._choose()
-        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        ask(self.page, "() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
         self._wait(RAN)
         self.rest()
 
@@ -133,7 +153,7 @@ class Notebook:
         try:
             self._choose()
             self._wait(RESTS, milliseconds)
-        except TimeoutError as error:
+        except Error as error:
             PICTURES.mkdir(parents=True, exist_ok=True)
             self.page.screenshot(path=PICTURES / "not-at-rest.png")
             raise AssertionError(f"the kernel is not at rest; {self.complaints}") from error
@@ -144,7 +164,7 @@ class Notebook:
 
     def cells(self) -> list[dict[str, Any]]:
         """The cells as they would be saved."""
-        return self.page.evaluate(CELLS, self.path)
+        return ask(self.page, CELLS, self.path)
 
     def outputs(self, cell: int) -> list[dict[str, Any]]:
         """The outputs of a cell."""
@@ -164,7 +184,7 @@ class Notebook:
     def run(self, code: str) -> str:
         """Runs code in a new last cell; the text that it printed."""
         self._choose()
-        cell = self.page.evaluate(RUN, {"path": self.path, "code": code})
+        cell = ask(self.page, RUN, {"path": self.path, "code": code})
         self.rest()
         outputs = self.outputs(cell)
         errors = [o for o in outputs if o["output_type"] == "error"]
@@ -174,7 +194,7 @@ class Notebook:
     def cell(self, index: int) -> Locator:
         """A cell, scrolled into view."""
         self._choose()
-        self.page.evaluate(SCROLL, {"path": self.path, "index": index})
+        ask(self.page, SCROLL, {"path": self.path, "index": index})
         cell = self.page.locator(f'#{self._id} .jp-Cell[data-windowed-list-index="{index}"]')
         cell.wait_for(state="visible", timeout=20_000)
         return cell
@@ -225,7 +245,7 @@ def running(folder: Path, browser: Browser) -> Generator[Lab]:
         page = context.new_page()
         page.goto(f"{url}lab?token={token}", wait_until="load")
         page.wait_for_selector("#jp-main-dock-panel", timeout=OPEN_MS)
-        page.evaluate("() => window.jupyterapp.restored")
+        ask(page, "() => window.jupyterapp.restored", milliseconds=OPEN_MS)
         yield Lab(folder / "root", page)
 
 

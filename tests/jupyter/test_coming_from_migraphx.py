@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jupyter.lab import Lab, Notebook
+from tests.jupyter.lab import Lab, Notebook, ask
 
 pytestmark = pytest.mark.jupyter
 
@@ -89,7 +89,8 @@ def test_the_browser_does_not_complain(opened: Notebook):
 
 def wear(notebook: Notebook, theme: str) -> None:
     """Put JupyterLab into its light or its dark theme."""
-    notebook.page.evaluate(
+    ask(
+        notebook.page,
         "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
         f"JupyterLab {theme}",
     )

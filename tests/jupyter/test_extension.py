@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Page
 
-from tests.jupyter.lab import IDLE, OPEN_MS, Lab, Notebook
+from tests.jupyter.lab import IDLE, OPEN_MS, Lab, Notebook, ask, until
 from tests.jupyter.test_first_look import INK, NODES
 from tests.models.registry import MODELS
 from workbench.widgets.saved import LIMIT, MIME
@@ -173,12 +173,12 @@ def browser(lab: Lab) -> Generator[Page]:
     """The page with a model and a file that is none in its file browser."""
     shutil.copy(MODELS["small_cnn"].path, lab.root / MODEL)
     (lab.root / "words.pb").write_text("no model")
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('filebrowser:refresh')")
+    ask(lab.page, "() => window.jupyterapp.commands.execute('filebrowser:refresh')")
     lab.page.locator(".jp-DirListing-item", has_text="words.pb").wait_for(timeout=OPEN_MS)
-    before = lab.page.evaluate(KERNELS)
+    before = ask(lab.page, KERNELS)
     yield lab.page
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
-    lab.page.wait_for_function(f"async () => await ({KERNELS})() === {before}", timeout=LONG)
+    until(lab.page, f"async () => await ({KERNELS})() === {before}", milliseconds=LONG)
 
 
 def row(page: Page, name: str):
@@ -186,7 +186,7 @@ def row(page: Page, name: str):
 
 
 def test_a_double_click_opens_the_workbench_which_compiles(browser: Page, lab: Lab, pictures: Path):
-    before = browser.evaluate(KERNELS)
+    before = ask(browser, KERNELS)
     name = 'it\'s a "model".onnx'
     row(browser, name).dblclick()
     frame = browser.locator(".graph-workbench-document .wb-frame")
@@ -194,10 +194,10 @@ def test_a_double_click_opens_the_workbench_which_compiles(browser: Page, lab: L
     frame.locator(".wb-action", has_text="Compile").click()
     frame.locator(".wb-noteline", has_text="Build for").wait_for(timeout=LONG)
     browser.screenshot(path=pictures / "lab-file.png")
-    assert browser.evaluate(KERNELS) == before + 1
+    assert ask(browser, KERNELS) == before + 1
 
     browser.keyboard.press("Control+s")
-    browser.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    ask(browser, "() => window.jupyterapp.commands.execute('docmanager:save')")
     browser.wait_for_timeout(300)
     assert (lab.root / MODEL).read_bytes() == MODELS["small_cnn"].path.read_bytes()
 
@@ -222,7 +222,7 @@ def test_a_kernel_that_dies_is_said_and_another_opens_the_file(browser: Page, pi
     said = browser.locator(".graph-workbench-message [role=alert]")
     said.wait_for(timeout=LONG)
     assert "kernel stopped" in said.inner_text()
-    browser.wait_for_function(RESTARTED, timeout=LONG)
+    until(browser, RESTARTED, milliseconds=LONG)
     assert said.is_visible()
     browser.screenshot(path=pictures / "lab-file-died.png")
     browser.get_by_role("button", name="Open again").click()

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Error
 
-from tests.jupyter.lab import Lab
+from tests.jupyter.lab import Lab, ask, until
 
 pytestmark = pytest.mark.jupyter
 
@@ -58,3 +59,16 @@ def test_an_error_in_the_browser_is_seen(lab: Lab, tmp_path: Path):
         opened.cell(0).locator("button.probe").click()
         opened.page.wait_for_timeout(200)
         assert any("missing" in complaint for complaint in opened.complaints)
+
+
+def test_a_promise_is_true_when_its_value_is(lab: Lab):
+    counted = "async (most) => (window.counted = (window.counted ?? 0) + 1) > most"
+    until(lab.page, counted, 2)
+    assert ask(lab.page, "() => window.counted") == 3
+    with pytest.raises(Error, match="not true in 300 ms"):
+        until(lab.page, "async () => false", milliseconds=300)
+
+
+def test_a_promise_without_an_answer_is_an_error(lab: Lab):
+    with pytest.raises(Error, match="no answer in 200 ms"):
+        ask(lab.page, "() => new Promise(() => {})", milliseconds=200)
