@@ -61,9 +61,8 @@ def _relative_rms(a: Array, b: Array) -> float:
 
 
 def _rms(a: Array, b: Array) -> float:
-    difference = a - b
     largest = max(float(np.abs(a).max()), float(np.abs(b).max()), float(np.finfo(np.float64).tiny))
-    return float(np.sqrt(difference @ difference) / (np.sqrt(a.size) * largest))
+    return float(np.linalg.norm(a / largest - b / largest) / np.sqrt(a.size))  # no square overflows
 
 
 def _max_rel(a: Array, b: Array) -> float:
