@@ -1,22 +1,19 @@
 """Replicas that run apart, each on a device or in a thread of its own: what one program of all gives."""
 
-from contextlib import contextmanager
-from functools import partial
 from itertools import product
-from threading import local
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.compat.popart.test_replicas import ALTERNATE, EACH, HALVES, ROWS
+from tests.gpu.graphs import Graphs
 from workbench.compat.popart import ir as pir
 from workbench.compat.popart import popart_exception
 from workbench.compat.popart.ir import ops
 from workbench.compat.popart.ir.ops.collectives import CommGroup, CommGroupType
 from workbench.compiler.errors import EvaluationError, OperationError
 from workbench.compiler.ops.communicator import communicator
-from workbench.gpu.devices.opencl import OpenCLDevice
 from workbench.knobs import knobs
 
 co = ops.collectives
@@ -155,43 +152,6 @@ def test_two_replicas_train_as_in_one_program(options: Any, capsys: Any) -> None
     assert "by host memory" in repr(apart.replicas)
     apart.write_variable_data(weight, np.zeros((3, 2), np.float32))
     assert not apart.get_tensor_data(weight).any()
-
-
-class Graphs:
-    """Graphs on a device that has none: a capture keeps the calls of its thread, a replay makes them."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.thread, self.captures, self.replays = local(), 0, 0
-        patch.setattr(OpenCLDevice, "has_graphs", True)
-        patch.setattr(OpenCLDevice, "capture", contextmanager(self.capture))
-        patch.setattr(OpenCLDevice, "replay", self.replay)
-        for name in ("launch", "copy"):
-            patch.setattr(OpenCLDevice, name, self.kept(getattr(OpenCLDevice, name)))
-        prepare = OpenCLDevice.prepare
-        patch.setattr(OpenCLDevice, "prepare", lambda *given: self.kept(prepare(*given)))
-
-    def kept(self, call: Any) -> Any:
-        def keep(*given: Any) -> None:
-            if (calls := getattr(self.thread, "calls", None)) is None:
-                call(*given)
-            else:
-                calls.append(partial(call, *given[:-1]))
-
-        return keep
-
-    def capture(self, *_: Any) -> Any:
-        calls = self.thread.calls = []
-        captured: list[Any] = []
-        yield captured
-        self.thread.calls = None
-        captured.append(calls)
-        self.captures += 1
-
-    def replay(self, graph: Any, stream: Any) -> None:
-        assert graph, "a graph of nothing"
-        for call in graph:
-            call(stream)
-        self.replays += 1
 
 
 def test_launches_between_collectives_are_replayed_as_graphs(
