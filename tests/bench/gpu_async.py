@@ -19,7 +19,7 @@ REPLAYED, LAUNCHED = "replayed", "launched"
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
     """Wall time of a run among twenty that nothing waits for in between."""
-    build = wb.compile(layers(int(subject.split()[0])), target="gpu", record=False)
+    build = wb.compile(layers(int(subject.split(maxsplit=1)[0])), target="gpu", record=False)
     executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
     array = DeviceArray.of(executable.device, on_device.noise((1, WIDTH), np.float32))
 
