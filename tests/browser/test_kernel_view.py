@@ -8,6 +8,7 @@ import pytest
 
 from tests.browser.conftest import Shown
 from tests.widgets.kernels import MACHINE, row, rows
+from workbench.compiler.report.tuning import Problem
 from workbench.widgets import KernelView
 
 pytestmark = pytest.mark.browser
@@ -120,6 +121,18 @@ def test_the_tabs_show_the_texts(shown: Shown):
         assert text in shown.page.locator(".wb-code").inner_text()
     shown.page.keyboard.press("ArrowRight")
     assert shown.trait("tab") == "source"
+
+
+def test_a_search_that_was_made_has_a_tab_of_its_own(show: Show, shown: Shown, pictures: Path):
+    assert shown.page.get_by_role("tab", name="Search").count() == 0
+    seconds = {"64 × 64, 3 stages": 2.5e-6, "128 × 64, 2 stages": 2e-6, "32 × 32": 4e-6}
+    told = Problem("dot half 64x64x64", seconds, "128 × 64, 2 stages").text()
+    page = opened(show, [row(0, 3, "dot", search=told), row(1, 4, "add")]).page
+    page.get_by_role("tab", name="Search").click()
+    assert "1.25 times as fast" in page.locator(".wb-code").inner_text()
+    page.screenshot(path=pictures / "kernels-search.png")
+    page.locator("[data-kernel='1']").click()
+    assert "Nothing was measured" in page.locator(".wb-code").inner_text()
 
 
 def test_the_prologue_is_folded_and_lines_keep_their_numbers(shown: Shown):

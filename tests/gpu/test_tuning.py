@@ -75,6 +75,22 @@ def test_kernels_change_with_the_choice(build, monkeypatch):
     assert [s.launch.kernel.name for s in build.runner.plan().kernels] != estimated
 
 
+def test_kernels_tell_of_the_search_until_others_are_chosen(build, monkeypatch):
+    assert [k.search for k in build.kernels()] == [""] * len(build.kernels())
+    faked(monkeypatch, [10, 5, 11])
+    found = build.tune(most=3)
+    told = [k.search for k in build.kernels() if k.search]
+    assert sorted(told) == sorted(one.text() for one in found)
+    first = found.problems[0]
+    lines = first.text().splitlines()
+    assert f"{first.chosen} is used, 2.00 times as fast" in lines[1]
+    assert [line[0] for line in lines[3:]] == ["◇", " ", " "]
+    assert [line.split()[-1] for line in lines[3:]] == ["2", "1", "3"]
+    assert "Search for" in build.kernels().view(theme="light").to_static()
+    build.runner.choose({})
+    assert not any(k.search for k in build.kernels())
+
+
 def test_what_is_known_is_not_measured_again(build, monkeypatch, own_cache):
     asked = faked(monkeypatch, [3, 2])
     build.tune(most=2)

@@ -28,7 +28,7 @@ def row(index: int, id: int, what: str, **given: Any) -> dict[str, Any]:
         "items": 1024, "registers": None, "shared": 0, "local": 0, "spills": None, "blocks": None,
         "occupancy": None, "code": 5000, "sources": [f"/layer{index}/Node"],
         "source": SOURCE.format(name=name), "prologue": 2, "module": f"@{id} = {what}(x) -> float_type\n",
-        "log": "", "assembly": lambda: MACHINE.format(name=name),
+        "log": "", "search": "", "assembly": lambda: MACHINE.format(name=name),
     }  # fmt: skip
     return found | given
 

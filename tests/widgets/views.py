@@ -26,7 +26,7 @@ from workbench.widgets.base_view import BaseView
 
 def hostile_rows() -> list[dict[str, Any]]:
     """Two launches, all of whose texts are markup, quotes and escapes."""
-    texts = ("instruction", "name", "source", "module", "log")
+    texts = ("instruction", "name", "source", "module", "log", "search")
     given = dict.fromkeys(texts, HOSTILE) | {"sources": [HOSTILE], "prologue": 0}
     return [row(k, 7 + k, HOSTILE, assembly=lambda: HOSTILE, **given) for k in range(2)]
 

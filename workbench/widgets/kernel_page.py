@@ -89,6 +89,8 @@ def _texts(row: Row) -> str:
     name = escape(f"{row['instruction']} {row['what']}")
     shown = _folded(f"Source of {name}, without the prologue", body, is_open=True)
     shown += _folded(f"Module of {name}", row["module"])
+    if row["search"]:
+        shown += _folded(f"Search for {name}", row["search"])
     return shown + _folded(f"Machine code of {name}", row["assembly"]())
 
 

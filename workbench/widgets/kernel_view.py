@@ -16,7 +16,7 @@ from workbench.widgets.graph_view import GraphView
 from workbench.widgets.kernel_page import kernels_html, kernels_text
 from workbench.widgets.packing import packed
 
-TABS = ("source", "module", "machine", "log")
+TABS = ("source", "module", "machine", "log", "search")
 PAGE_CHARACTERS = 6_000_000
 """Most characters of machine code in one page; the page says what it leaves out."""
 
@@ -31,7 +31,8 @@ class KernelView(BaseView):
     Args:
         rows: A mapping per launch: ``id`` and ``ids`` of the instruction and its parts, ``instruction``,
             ``what``, ``name``, numbers such as ``ms``, ``bytes`` and ``registers`` (None if unknown),
-            and the texts ``source``, ``module``, ``log`` and ``assembly``, the last one a function.
+            and the texts ``source``, ``module``, ``log``, ``search`` (empty if nothing was measured) and
+            ``assembly``, the last one a function.
         title: The program and the target.
         graph: A view of the compiled program; the two share the selection.
         selected: The id of an instruction whose kernel is shown first; by default the slowest kernel.
@@ -43,7 +44,7 @@ class KernelView(BaseView):
     kernel = traitlets.Int(0).tag(sync=True)
     """Index of the kernel that is shown."""
     tab = traitlets.Enum(TABS, default_value="source").tag(sync=True)
-    """The text that is shown: ``source``, ``module``, ``machine`` or ``log``."""
+    """The text that is shown: ``source``, ``module``, ``machine``, ``log`` or ``search``."""
     detail = traitlets.Bytes().tag(sync=True)
 
     _remembered = ("selected", "kernel", "tab", "theme")

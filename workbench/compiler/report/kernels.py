@@ -74,6 +74,8 @@ class KernelInfo:
     """The median time of a profiled run, all its launches together."""
     share: float | None = None
     """Its fraction of the device time of that run."""
+    search: str = ""
+    """The variants that `build.tune()` measured for its problem, as text; empty if it measured none."""
     disassembled: Callable[[], str] = field(default=str, repr=False, compare=False)
 
     @property
@@ -284,6 +286,7 @@ def _plain(k: KernelInfo) -> dict[str, Any]:
         "source": k.source,
         "prologue": k.prologue.count("\n"),
         "module": k.module,
+        "search": k.search,
         "log": k.log,
         "assembly": lambda: k.assembly,
     }

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ALL = 1_000
 """More variants than any problem has."""
+_BAR = 30
+"""Characters of the longest bar."""
 _MOST = 24
 """The most problems that are drawn."""
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100)
@@ -42,6 +44,20 @@ class Problem:
     def gain(self) -> float:
         """The time of the variant that was estimated to be fastest, divided by that of the chosen one."""
         return next(iter(self.seconds.values())) / self.seconds[self.chosen]
+
+    def text(self) -> str:
+        """The variants as text, the fastest first: microseconds, a bar, the rank in the estimate."""
+        ranks = {variant: rank for rank, variant in enumerate(self.seconds, 1)}
+        width, slowest = max(map(len, ranks)), max(self.seconds.values())
+        used = f"{self.chosen} is used, {self.gain:.2f} times as fast as the estimated one"
+        lines = [self.name, f"{len(ranks)} variants measured: {used}", ""]
+        for variant in sorted(ranks, key=self.seconds.__getitem__):
+            seconds = self.seconds[variant]
+            bar = "█" * max(1, round(_BAR * seconds / slowest))
+            mark = "◇" if variant == self.chosen else " "
+            said = f"{mark} {variant:<{width}}  {seconds * 1e6:9.2f} µs  {bar:<{_BAR}}"
+            lines.append(f"{said}  estimated rank {ranks[variant]}")
+        return "\n".join(lines) + "\n"
 
 
 class Tuning:

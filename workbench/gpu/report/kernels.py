@@ -48,13 +48,20 @@ def kernels_of(runner: DeviceRunner, progress: bool | None = None) -> Kernels:
         DeviceError: A kernel does not compile.
     """
     plan = runner.plan()
-    listing = _Listing(plan, runner.codes(progress), runner.device)
+    listing = _Listing(plan, runner.codes(progress), runner.device, runner.searched)
     return Kernels(list(listing.kernels()), runner.program, runner.name)
 
 
 class _Listing:
-    def __init__(self, plan: Plan, codes: Mapping[str, Code], device: Device | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        codes: Mapping[str, Code],
+        device: Device | None,
+        searched: Mapping[str, str],
+    ) -> None:
         self.plan = plan
+        self.searched = searched
         self.codes = codes
         self.device = device
         self.names = names(plan.program)
@@ -81,6 +88,7 @@ class _Listing:
             bytes=work.bytes if is_alone else moved(step), flops=work.flops if is_first else 0,
             sources=kernel_sources(i), ids=fused_ids(i),
             disassembled=partial(self.disassembled, kernel.name),
+            search=self.searched.get(step.launch.problem, ""),
         )  # fmt: skip
         return self._with_facts(made, kernel)
 

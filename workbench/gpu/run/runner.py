@@ -60,6 +60,8 @@ class DeviceRunner(Runner):
         self._codes: tuple[Plan, Mapping[str, Code]] | None = None
         self._trusted: tuple[SavedKernel, ...] = ()
         self._choices: Mapping[str, str] = NONE
+        self.searched: Mapping[str, str] = {}
+        """What `tune` measured, as text by problem."""
         self._executable: Executable | None = None
         self._loaded: Loaded | None = None
 
@@ -100,7 +102,7 @@ class DeviceRunner(Runner):
     def choose(self, choices: Mapping[str, str]) -> None:
         """Use these variants of kernels from now on; problems without one have the estimated variant."""
         with self._lock:
-            self._choices, self._plan = dict(choices), None
+            self._choices, self._plan, self.searched = dict(choices), None, {}
 
     def tune(self, inputs: Mapping[str, Any], most: int, progress: bool | None = None) -> Tuning:
         """Measure variants of kernels, and use the fastest from now on.
@@ -116,6 +118,7 @@ class DeviceRunner(Runner):
 
         found = search(self.program, here, load, inputs, most, progress)
         self.choose({one.name: one.chosen for one in found})
+        self.searched = {one.name: one.text() for one in found}
         return found
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:

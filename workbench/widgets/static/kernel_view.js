@@ -1,4 +1,4 @@
-// KernelView: a table of a run's kernels; beside it the source, module, machine code and log of one.
+// KernelView: a table of a run's kernels; beside it the source, module, machine code, log and search of one.
 
 import { Code } from "./code.js";
 import { KERNEL_KEYS, keysDialog } from "./keys.js";
@@ -12,8 +12,8 @@ import { within } from "./steps.js";
 const TABS = {
   source: { label: "Source", language: "c" }, module: { label: "Module", language: "ir" },
   machine: { label: "Machine code", language: "asm" }, log: { label: "Log", language: "text" },
+  search: { label: "Search", language: "text" },
 };
-const LABELS = Object.fromEntries(Object.entries(TABS).map(([key, { label }]) => [key, label]));
 const PATIENCE_MS = 8000;
 
 class KernelShell extends Shell {
@@ -30,7 +30,9 @@ class KernelShell extends Shell {
     this.details = new Map((data.details ?? []).map((d) => [d.name, d]));
     this.stored = data.details !== undefined || !!model.get("stored");
     this.kernel = within(model.get("kernel") ?? 0, this.rows.length);
-    this.tab = Object.hasOwn(TABS, model.get("tab")) ? model.get("tab") : "source";
+    this.tab = model.get("tab");
+    const shown = Object.entries(TABS).filter(([key]) => key !== "search" || this.rows.some((r) => r.search));
+    this.labels = Object.fromEntries(shown.map(([key, { label }]) => [key, label]));
     this.columns = columnsOf(this.rows);
     /** @type {import("./kernel_table.js").Order} */
     this.order = { key: "index", way: 1 };
@@ -186,10 +188,9 @@ class KernelShell extends Shell {
    * @param {boolean} tell
    */
   open(tab, tell) {
-    if (!Object.hasOwn(TABS, tab)) return;
-    this.tab = tab;
-    this.tabs.show(LABELS, tab);
-    if (tell) this.set({ tab });
+    this.tab = Object.hasOwn(this.labels, tab) ? tab : "source";
+    this.tabs.show(this.labels, this.tab);
+    if (tell) this.set({ tab: this.tab });
     this.fill();
   }
 
@@ -197,7 +198,7 @@ class KernelShell extends Shell {
   textOf(r) {
     const d = this.details.get(r.name);
     if (!d) return undefined;
-    return this.tab === "module" ? r.module : this.tab === "machine" ? d.assembly : this.tab === "log" ? d.log || "The compiler said nothing.\n" : d.source;
+    return this.tab === "module" ? r.module : this.tab === "search" ? r.search || "Nothing was measured for this kernel.\n" : this.tab === "machine" ? d.assembly : this.tab === "log" ? d.log || "The compiler said nothing.\n" : d.source;
   }
 
   /** Show the text of the open tab; request it from Python if it is not loaded. */

@@ -16,7 +16,7 @@ const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["
   ["Shift+click, w", "choose a second node; ask why the last two selections are not one kernel"], ["↑ ↓ in a list", "go from row to row"]];
 /** @type {Row[]} */
 const KERNEL_KEYS = [
-  ["↑ ↓, Home, End", "go from kernel to kernel"], ["← →", "on the tabs: source, module, machine code, log"], ["/", "search the visible text"],
+  ["↑ ↓, Home, End", "go from kernel to kernel"], ["← →", "on the tabs: source, module, machine code, log, search"], ["/", "search the visible text"],
   ["Enter, Shift+Enter", "in the search: next and previous line"], ["Esc", "clear the search or the filter"], ["?", "these keys"],
 ];
 /** @type {Row[]} */

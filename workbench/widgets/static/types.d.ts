@@ -138,7 +138,7 @@ interface Within {
 // Kernels, see kernel_view.py
 
 interface Kernel {
-  index: number; id: number; ids: number[]; instruction: string; what: string; name: string; sources: string[]; module: string;
+  index: number; id: number; ids: number[]; instruction: string; what: string; name: string; sources: string[]; module: string; search: string;
   ms: number | null; share: number | null; bytes: number; flops: number; grid: string; block: string; items: number; registers: number | null;
   shared: number; local: number; spills: number | null; blocks: number | null; occupancy: number | null; code: number;
 }
