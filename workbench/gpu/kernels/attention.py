@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.kernels import attention_bulk, attention_cpu, attention_matrix
-from workbench.gpu.kernels.attention_pattern import Attention, recognised
+from workbench.gpu.kernels.attention_pattern import Attention, lies_along, recognised
 from workbench.gpu.kernels.attention_rows import MOST_ROWS, by_rows
 from workbench.gpu.kernels.attention_scores import causal
 from workbench.gpu.kernels.attention_tiles import tiled, tiles_for
@@ -87,5 +87,7 @@ def _variants(lowering: Lowering, a: Attention) -> list[_Variant]:
 def _problem(a: Attention) -> str:
     """All that the choice of a kernel depends on, but for what is computed from products and weights."""
     type = a.first.inputs[0].shape.type.name.lower()
-    mask = ", causal" if causal(a) else ""
-    return f"attention {type} {a.count} of {a.rows}x{a.keys}, {a.depth} and {a.width} deep{mask}"
+    keys = a.first.inputs[1]
+    turned = a.depth > 1 and not lies_along(a.body, keys, keys.shape.ndim - 2)
+    notes = ", keys turned" * turned + ", causal" * bool(causal(a))
+    return f"attention {type} {a.count} of {a.rows}x{a.keys}, {a.depth} and {a.width} deep{notes}"

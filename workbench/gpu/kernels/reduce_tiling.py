@@ -180,9 +180,13 @@ def tilings_of(
     first = tiling_of(rows, columns, along, run, size, machine, passes)
     if machine.is_cpu or not along or passes == 1 or not first.is_kept:
         return [first]
-    start = Tiling(rows, columns, along)
-    found = [_along(start, first.column_vector, machine, each) for each in _OFFERS]
-    return list(dict.fromkeys(t for t in found if t.is_kept))
+    start, found, order = Tiling(rows, columns, along), {first.lanes: first}, list[int]()
+    for each in _OFFERS:
+        made = _along(start, first.column_vector, machine, each)
+        if made.is_kept and made.lanes >= machine.warp:
+            found.setdefault(made.lanes, made)
+            order.append(made.lanes)
+    return [found[lanes] for lanes in dict.fromkeys((*order, first.lanes))]
 
 
 def _along_on_cpu(t: Tiling, passes: int) -> Tiling:
@@ -217,7 +221,7 @@ def _along(t: Tiling, vector: int, machine: Machine, most_each: int = _EACH) -> 
     ):
         lanes //= 2
     across = max(1, min(BLOCK // lanes, t.rows // _SPREAD), machine.warp // lanes)
-    if most_each > _EACH:  # small blocks: other rows do not wait at this row's barriers
+    if most_each > _EACH:  # other rows do not wait at this row's barriers
         across = max(1, BLOCK // 2 // lanes if lanes <= machine.warp else 1)
     kept = max(KEPT, most_each)
     return replace(t, lanes=lanes, across=_power_of_two(across), column_vector=vector, kept=kept)
