@@ -69,7 +69,7 @@ def _layer_norm() -> Program:
     return wb.parse_onnx(onnx.ModelProto.SerializeToString(model))
 
 
-_MAKERS: dict[str, Callable[[], Program]] = {
+MAKERS: dict[str, Callable[[], Program]] = {
     "neg f32": _copy,
     "add relu f32": lambda: _pointwise("float"),
     "add relu f16": lambda: _pointwise("half"),
@@ -79,14 +79,14 @@ _MAKERS: dict[str, Callable[[], Program]] = {
     "softmax f16": _softmax,
     "layer norm f16": _layer_norm,
 }
-SUBJECTS = tuple(_MAKERS)
+SUBJECTS = tuple(MAKERS)
 
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
     """One kernel: GB/s beside the copy, and torch.compile's seconds where it is here."""
-    program = _MAKERS[subject]()
+    program = MAKERS[subject]()
     here = device(None)
-    inputs = _inputs(program)
+    inputs = inputs_of(program)
     build = wb.compile(program, target="gpu")
     executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
     found = on_device.run_seconds(executable, inputs)
@@ -103,7 +103,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         Claim("kernels", subject, "bandwidth / measured copy", rate / copy, 0.85, at_least=True)
     ]
     timings = [ours]
-    if on_device.has_cuda_torch() and (work := _torch(subject, inputs)) is not None:
+    if on_device.has_cuda_torch() and (work := torch_work(subject, inputs)) is not None:
         theirs = Timing(
             "kernels", subject, TORCH, tuple(on_device.torch_seconds(work, replay=True))
         )
@@ -115,11 +115,13 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     return Outcome(tuple(timings), tuple(claims), tuple(facts))
 
 
-def _inputs(program: Program) -> dict[str, Any]:
+def inputs_of(program: Program) -> dict[str, Any]:
+    """Seeded normal numbers for each parameter."""
     return {n: on_device.noise(s.lens, s.type.numpy) for n, s in program.parameters.items()}
 
 
-def _torch(subject: str, inputs: dict[str, Any]) -> Callable[[], Any] | None:
+def torch_work(subject: str, inputs: dict[str, Any]) -> Callable[[], Any] | None:
+    """The same work by torch.compile."""
     import torch
 
     given = {n: torch.from_numpy(a).cuda() for n, a in inputs.items()}

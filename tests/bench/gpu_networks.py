@@ -1,5 +1,10 @@
-"""Whole models on a GPU, estimated and tuned, beside torch.compile in the same run (needs torch and CUDA)."""
+"""Whole models on a GPU, estimated and tuned, beside torch.compile in the same run (needs torch and CUDA).
 
+Errors are those of the network as it is given, in float: both round its weights to half. In fp16 a third
+build keeps sums of activations in float.
+"""
+
+import copy
 import gc
 import tempfile
 from collections.abc import Callable
@@ -12,9 +17,11 @@ import workbench as wb
 from tests.bench import on_device
 from tests.bench.measure import Claim, Outcome, Timing
 from tests.models import export
+from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
 
 OURS, TUNED, TORCH = "workbench gpu", "workbench gpu, tuned", "torch.compile"
+SUMS = "workbench gpu, sums in float"
 FIELDS = {"resnet50": "logits", "bert": "last_hidden_state", "gpt2": "logits", "vit": "logits"}
 PRECISIONS = ("fp16", "fp32")
 SUBJECTS = tuple(
@@ -37,28 +44,38 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         export.save(module, arguments, field, path)
-        build = wb.compile(
-            parse_onnx(path), target="gpu", precision="fp16" if half else None, record=False
-        )
+        program = parse_onnx(path)
+    build = wb.compile(program, target="gpu", precision="fp16" if half else None, record=False)
     executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
     ours = Timing("networks", subject, OURS, tuple(on_device.run_seconds(executable, inputs)))
     build.tune(inputs)
     executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
     tuned = Timing("networks", subject, TUNED, tuple(on_device.run_seconds(executable, inputs)))
     found = np.asarray(build.run(inputs)[0])
-    work, theirs = _compiled(module, arguments, field, half)
+    timings, results = [ours, tuned], {TUNED: found}
+    if half:
+        results[SUMS], took = _with_sums_in_float(program, inputs)
+        timings.append(Timing("networks", subject, SUMS, tuple(took)))
+    work, results[TORCH] = _compiled(copy.deepcopy(module), arguments, field, half)
     torch = Timing("networks", subject, TORCH, tuple(on_device.torch_seconds(work)))
-    facts = [
-        (f"{t.name} / {TORCH}, {subject}", f"{t.median / torch.median:.2f}") for t in (ours, tuned)
-    ]
+    facts = [(f"{t.name} / {TORCH}, {subject}", f"{t.median / torch.median:.2f}") for t in timings]
     if batch == "1":
         wanted = _exact(module, arguments, field)
-        for who, result in ((TUNED, found), (TORCH, theirs)):
+        for who, result in results.items():
             error = np.linalg.norm(result - wanted) / np.linalg.norm(wanted)
             facts.append((f"error of {who}, {subject}", f"{error:.1e}"))
     claim = Claim("networks", subject, f"{TUNED} / {TORCH}", tuned.median / torch.median, 1.0)
     gc.collect()
-    return Outcome((ours, tuned, torch), (claim,), tuple(facts))
+    return Outcome((*timings, torch), (claim,), tuple(facts))
+
+
+def _with_sums_in_float(program: Program, inputs: dict[str, Any]) -> tuple[np.ndarray, list[float]]:
+    """The result and the seconds where sums that go on from layer to layer are not rounded to half."""
+    build = wb.compile(program, target="gpu", precision="fp16", keep="op:add", record=False)
+    build.tune(inputs)
+    executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
+    took = on_device.run_seconds(executable, inputs)
+    return np.asarray(build.run(inputs)[0]), took
 
 
 def network(name: str, batch: int) -> tuple[Any, dict[str, Any]]:
@@ -112,7 +129,7 @@ def _compiled(
 
 
 def _exact(module: Any, arguments: dict[str, Any], field: str) -> np.ndarray:
-    """The result in double precision, on the CPU, with the weights that half precision had."""
+    """The result in double precision, on the CPU, with the weights as they are."""
     import torch
 
     given = {n: x.double() if x.is_floating_point() else x for n, x in arguments.items()}

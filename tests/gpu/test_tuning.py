@@ -60,6 +60,43 @@ def test_variants_are_measured_on_the_device_and_results_stay_right(build):
     assert "2 problems" in found.plot().get_title()
 
 
+def attention(device):
+    """Attention with more keys and values than a block of a CPU keeps."""
+    made = wb.Program()
+    q, k, v = (
+        made.main.add_parameter(n, wb.Shape("float", (1, 2, rows, 128)))
+        for n, rows in (("q", 9), ("k", 150), ("v", 150))
+    )
+    scores = made.main.add("dot", q, made.main.add("transpose", k, permutation=(0, 1, 3, 2)))
+    made.main.add_return(made.main.add("dot", made.main.add("softmax", scores, axis=3), v))
+    return wb.compile(made, target="gpu", device=device.spec)
+
+
+def test_attention_is_tuned_as_products_are(device, own_cache):
+    build = attention(device)
+    inputs = {
+        n: np.random.default_rng(0).random(s.lens, np.float32)
+        for n, s in build.program.parameters.items()
+    }
+    before = np.asarray(build.run(inputs)[0])
+    (found,) = build.tune(inputs, most=2)
+    assert found.name == "attention float 2 of 9x150, 128 and 128 deep"
+    assert len(found.seconds) == 2
+    np.testing.assert_allclose(np.asarray(build.run(inputs)[0]), before, 1e-5)
+    (path,) = own_cache.glob("*.json")
+    assert json.loads(path.read_text()) == {found.name: found.seconds}
+
+
+def test_the_chosen_kernel_of_attention_is_used(device, monkeypatch):
+    build = attention(device)
+    estimated = [s.launch.kernel.name for s in build.runner.plan().kernels]
+    faked(monkeypatch, [10, 5, 11])
+    (found,) = build.tune(most=3)
+    assert found.gain == 2
+    assert found.chosen == list(found.seconds)[1]
+    assert [s.launch.kernel.name for s in build.runner.plan().kernels] != estimated
+
+
 def test_the_fastest_is_used_if_it_is_clearly_faster(build, monkeypatch):
     estimated = [s.launch.kernel.name for s in build.runner.plan().kernels]
     faked(monkeypatch, [10, 9.9, 11])

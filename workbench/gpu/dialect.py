@@ -6,8 +6,8 @@ pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` be
 after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, the types
 ``f32 f64 i8 u8 i16 u16 i32 u32 i64 u64``, and functions that C's library has, of which those for
 ``f32`` and ``f64`` have one name. ``FAST_EXP`` and ``FAST_DIV`` of ``f32`` may be wrong in their last
-bits; ``MIN_F32`` and ``MAX_F32`` give NaN if an operand is NaN. A half or a bfloat16 in memory is a
-``u16``, a bool a ``u8``.
+bits, and ``FAST_EXP`` may be 0 where the power is no normal number; ``MIN_F32`` and ``MAX_F32`` give NaN
+if an operand is NaN. A half or a bfloat16 in memory is a ``u16``, a bool a ``u8``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ _NAN_WORDS = """\
 """
 
 _FAST_WORDS = """\
-#define FAST_EXP(x) __expf(x)
 #define FAST_DIV(a, b) __fdividef(a, b)
 """
 
@@ -92,6 +91,9 @@ DEVICE f32 MAX_F32(f32 a, f32 b) {
     + """\
 #endif
 #define SHUFFLE_XOR(v, m) __shfl_xor_sync(0xffffffffu, v, m)
+DEVICE f32 FAST_EXP(f32 x) {
+  f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.4426950408889634f)); return r;
+}
 DEVICE f32 half_f32(u16 x) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
 DEVICE u16 f32_half(f32 x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
 DEVICE u16 f64_half(f64 x) { u16 r; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(r) : "d"(x)); return r; }
@@ -102,6 +104,7 @@ _AMD_HALVES = (
     _NAN_WORDS
     + """\
 #define SHUFFLE_XOR(v, m) __shfl_xor(v, m)
+#define FAST_EXP(x) __expf(x)
 DEVICE f32 half_f32(u16 x) { return (f32)__builtin_bit_cast(_Float16, x); }
 DEVICE u16 f32_half(f32 x) { return __builtin_bit_cast(u16, (_Float16)x); }
 DEVICE u16 f64_half(f64 x) { return __builtin_bit_cast(u16, (_Float16)x); }

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.compiler.variants import parts
-from tests.gpu.harness import Ran, run_program
+from tests.gpu.harness import Ran, run_plan, run_program
 from tests.gpu.kernels.warps import run_warped
 from tests.models.registry import MODELS
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.gpu.choices import Choices
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
+from workbench.gpu.dialect import Dialect
 from workbench.gpu.lowering.lower import lower
 
 SIZES: dict[str, Any] = dict.fromkeys(("b", "h"), 2) | {"m": 13, "n": 37, "d": 20, "e": 12}
@@ -351,6 +353,55 @@ def test_sources_compile_for_gpus(spec: str, sizes: dict[str, int]):
         if "does not compile" in str(error):
             raise
         pytest.skip(str(error))
+
+
+def variants(program: Program, dialect: Dialect) -> list[Choices]:
+    """The choice of each kernel of the program's attention."""
+    choices = Choices()
+    lower(program, dialect, choices)
+    return [
+        Choices({problem: text})
+        for problem, texts in choices.offers.items()
+        if problem.startswith("attention")
+        for text in texts
+    ]
+
+
+@pytest.mark.parametrize("form", [masked, causal])
+def test_every_variant_gives_the_same(form: Any, device: Device):
+    net = form(Net("half", m=9, n=150, d=128, e=128))
+    program, inputs = compiled(net.program), net.inputs()
+    found = variants(program, device.dialect)
+    assert len(found) > 2
+    for choices in found:
+        expect(
+            net,
+            run_plan(lower(program, device.dialect, choices), inputs, device),
+            inputs,
+            "attention",
+        )
+
+
+@pytest.mark.parametrize(
+    ("form", "sizes", "wanted"),
+    [
+        (plain, {"m": 512, "n": 512}, ["3 groups", "2 groups", "4 warps", "8 warps"]),
+        (causal, {"m": 512, "n": 512}, ["2 groups", "4 warps", "8 warps"]),
+        (plain, {"m": 64, "n": 128}, ["4 warps", "8 warps", "2 groups", "3 groups"]),
+        (plain, {"m": 64, "n": 128, "d": 60}, ["4 warps", "8 warps"]),
+        (plain, {"m": 64, "n": 128, "d": 160}, []),
+    ],
+)
+def test_variants_on_matrix_units(form: Any, sizes: dict[str, int], wanted: list[str]):
+    compiler = compiler_for("cuda:sm_90")
+    program = compiled(form(Net("half", **{"h": 16, "d": 64, "e": 64} | sizes)).program)
+    texts: list[str] = []
+    for choices in variants(program, compiler.dialect):
+        (kernel,) = (s.launch for s in lower(program, compiler.dialect, choices).kernels)
+        assert kernel.problem in choices.chosen
+        texts += [text for text in choices.chosen.values() if kernel.kernel.matrix]
+    assert sorted(" ".join(text.split()[:2]) for text in texts) == sorted(wanted)
+    assert not texts or texts[0].split()[1] == wanted[0].split()[1]
 
 
 @given(data=st.data())

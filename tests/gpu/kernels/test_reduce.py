@@ -1,5 +1,7 @@
 """Reductions: every layout and type; rows shared by work items, and by blocks; bodies as one kernel."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,10 +9,10 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.compiler.variants import Operand, cases, computed, expect_close, said
-from tests.gpu.harness import Ran, program_of, run_all, run_program
+from tests.gpu.harness import Ran, program_of, run_all, run_plan, run_program
 from tests.gpu.kernels.reduced_bodies import BODIES, layer_norm, softmax
 from tests.gpu.kernels.reduced_bodies import given as program_given
-from tests.gpu.kernels.warps import run_warped, warped
+from tests.gpu.kernels.warps import run_warped, warped, with_kernels, with_shuffles
 from tests.models.registry import MODELS
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.dtypes import DType
@@ -18,9 +20,11 @@ from workbench.compiler.ir.operation import Operation, all_operations
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import draw
+from workbench.gpu.choices import Choices
 from workbench.gpu.devices.base import Device
-from workbench.gpu.dialect import CUDA, OPENCL
+from workbench.gpu.dialect import CUDA, OPENCL, Dialect
 from workbench.gpu.lowering.lower import lower
+from workbench.gpu.machine import Machine
 
 OPERATIONS = all_operations()
 
@@ -239,15 +243,49 @@ def test_every_fused_reduction_of_a_model_is_one_kernel(name: str, dialect):
 # Sources
 
 
-@pytest.mark.parametrize(("make", "others"), [(softmax, 0), (layer_norm, 4)])
+@pytest.mark.parametrize(("make", "others"), [(softmax, 0), (layer_norm, 2)])
 def test_rows_that_fit_registers_are_read_once(make, others: int):
-    (step,) = lower(fused(make(DType.HALF, (8192, 4096))), CUDA).kernels
-    source = step.launch.kernel.source
-    assert step.launch.kernel.block == (256, 1, 1)
-    assert "for (" not in source
-    loads = source.count("= *(GLOBAL const u16x8 *)")
-    assert loads == 2 + others  # 16 elements of 4096 a work item
-    assert source.count("*(GLOBAL u16x8 *)") == 2
+    program, seen = fused(make(DType.HALF, (8192, 4096))), set[int]()
+    for problem, texts in offered(program, CUDA).items():
+        assert len(set(texts)) == len(texts)
+        for text in texts:
+            (step,) = lower(program, CUDA, Choices({problem: text})).kernels
+            source, lanes = step.launch.kernel.source, int(text.split()[0])
+            assert "for (" not in source
+            vectors = 4096 // 8 // lanes
+            assert source.count("= *(GLOBAL const u16x8 *)") == vectors * (1 + others)
+            assert source.count("*(GLOBAL u16x8 *)") == vectors
+            seen.add(lanes)
+    assert seen == {32, 64, 128, 256}
+
+
+def offered(program: Program, dialect: Dialect) -> dict[str, tuple[str, ...]]:
+    """The tilings of each reduction."""
+    choices = Choices()
+    lower(program, dialect, choices)
+    return choices.offers
+
+
+@pytest.mark.parametrize("columns", [2000, 2048])
+@pytest.mark.parametrize("make", [softmax, layer_norm])
+def test_every_tiling_gives_the_same(make, columns: int, device: Device):
+    if device.kind != "opencl":
+        pytest.skip("a larger device shares so few rows in one way only")
+    small = replace(warped(32), machine=Machine(warp=32, units=1, threads=256))
+    program = fused(make(DType.HALF, (24, columns)))
+    inputs = generated_inputs(program)
+    wanted = wb.compile(program, "ref").run(inputs)[0].astype(np.float64)
+    ((problem, texts),) = offered(program, small).items()
+    assert len(texts) > 2
+    for text in texts:
+        plan = lower(program, small, Choices({problem: text}))
+        (found,) = run_plan(with_kernels(plan, with_shuffles), inputs, device).values
+        np.testing.assert_allclose(found.astype(np.float64), wanted, 4e-3, 4e-3 * wanted.max())
+
+
+def test_rows_without_a_result_for_each_element_have_one_tiling():
+    assert not offered(one("reduce_sum", (1,), Shape("half", (8192, 4096))), CUDA)
+    assert not offered(fused(softmax(DType.HALF, (8192, 4096))), OPENCL)
 
 
 def one(name: str, axes: tuple[int, ...], shape: Shape) -> Program:

@@ -164,6 +164,9 @@ def rounded(w: Writer, value: Scalar) -> Scalar:
 
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\(")
 _EXP = re.compile(r"\bexp\(")
+_CONSTANT = re.compile(r"\(?(-?[\d.]+(?:e[+-]?\d+)?)f\)?")
+_TINY = 2.0**-126
+"""The least normal number of single precision: the reciprocals of larger ones are finite."""
 _OWN = frozenset({"min", "max", "mod", "sign", "abs", "shift_left", "shift_right"})
 _RENAMED = {"nearbyint": "rint"}
 _WIDE = ("i32", "u32", "i64", "u64")
@@ -172,7 +175,9 @@ _WHOLE = frozenset({"ceil", "floor", "nearbyint"})
 """Functions that do not change an integer."""
 
 
-def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType) -> Scalar:
+def pointwise(
+    w: Writer, op: Operation, operands: Sequence[Scalar], type: DType, fast: bool = False
+) -> Scalar:
     """The result of a pointwise operation on one element of each operand.
 
     Args:
@@ -180,6 +185,7 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
         op: An operation that has an ``expression``.
         operands: One element of each operand.
         type: The element type of the result.
+        fast: Whether a later rounding hides an f32's last bits.
     """
     if isinstance(op, Convert):
         return cast(w, operands[0], type)
@@ -196,12 +202,8 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
     names = _as_they_are(w, op, operands) if kept else [_as_type(w, x, work) for x in operands]
     names += ["0"] * (3 - len(names))
     text = _expression(w, op, names, work if not kept else c_type(operands[0].type), type)
-    if _is_narrow([*operands, Scalar("", type)]):
-        text = (
-            f"FAST_DIV({names[0]}, {names[1]})"
-            if isinstance(op, Div)
-            else _EXP.sub("FAST_EXP(", text)
-        )
+    if fast or _is_narrow([*operands, Scalar("", type)]):
+        text = _in_fast_words(op, names, text, fast)
     if kept or isinstance(op, Dequantizelinear):
         made = Scalar(w.let(work, text), _standing_for(work))
         return rounded(w, cast(w, made, type)) if not kept else _retyped(w, text, type)
@@ -222,6 +224,17 @@ def _as_they_are(w: Writer, op: Operation, operands: Sequence[Scalar]) -> list[s
     if isinstance(op, Where) and operands[0].type.is_float:
         names[0] = w.let("u8", f"{names[0]} != 0")
     return names
+
+
+def _in_fast_words(op: Operation, names: Sequence[str], text: str, scaled: bool) -> str:
+    """An expression with the fast functions; a reciprocal is computed once for all that it scales."""
+    if not isinstance(op, Div):
+        return _EXP.sub("FAST_EXP(", text)
+    if (divisor := _CONSTANT.fullmatch(names[1])) and abs(float(divisor[1])) > _TINY:
+        return f"{names[0]} * (1.0f / {names[1]})"
+    if scaled:
+        return f"{names[0]} * FAST_DIV(1.0f, {names[1]})"
+    return f"FAST_DIV({names[0]}, {names[1]})"
 
 
 def _is_narrow(values: Sequence[Scalar]) -> bool:

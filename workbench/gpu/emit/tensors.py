@@ -19,9 +19,11 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.gpu.declarations import Declarations
 from workbench.gpu.emit.index import Index, linear
+from workbench.gpu.emit.roundings import Callers, hides_last_bits, is_only_computed_with
 from workbench.gpu.emit.scalar import Scalar, c_type, loaded, memory_type, number, pointwise
 from workbench.gpu.emit.writer import Writer
 
@@ -122,6 +124,7 @@ class Tensors:
         self._bound: dict[tuple[int, int], At] = {}
         self._memory: dict[int, Memory] = {}
         self._context: tuple[object, ...] = ()
+        self._answers: dict[tuple[int, Callers], bool] = {}
 
     # Bindings
 
@@ -211,14 +214,40 @@ class Tensors:
         op = instruction.op
         if op.pointwise and op.expression is not None:
             operands = [self.at(i, index) for i in instruction.inputs]
-            return pointwise(self.w, op, operands, instruction.shape.type)
+            return self._scalar(instruction, operands, ())
         element = _ELEMENTS.of(op)
         if element is None:
             raise OperationError(f"{instruction!r}: no kernel computes {op.name}")
         return element.value(self, instruction, index, part)
 
-    def body(self, module: Module, operands: Sequence[Scalar]) -> list[Scalar]:
-        """The results of a body of scalar work for one element of each operand."""
+    def _scalar(
+        self, instruction: Instruction, operands: Sequence[Scalar], callers: Callers
+    ) -> Scalar:
+        """A pointwise operation's result, without roundings that it can do without."""
+        type, key = instruction.shape.type, (instruction.id, callers)
+        if isinstance(instruction.op, Convert):
+            if self._asked(key, lambda: is_only_computed_with(instruction, callers)):
+                return Scalar(operands[0].text, type)
+            return pointwise(self.w, instruction.op, operands, type)
+        fast = self._asked(key, lambda: hides_last_bits(instruction, callers))
+        return pointwise(self.w, instruction.op, operands, type, fast)
+
+    def _asked(self, key: tuple[int, Callers], ask: Callable[[], bool]) -> bool:
+        """The answer about an instruction, which has many elements."""
+        if key not in self._answers:
+            self._answers[key] = ask()
+        return self._answers[key]
+
+    def body(
+        self, module: Module, operands: Sequence[Scalar], callers: Callers = ()
+    ) -> list[Scalar]:
+        """The results of a body of scalar work for one element of each operand.
+
+        Args:
+            module: The body.
+            operands: One element of each operand.
+            callers: The instructions whose bodies it is in, if all that uses its results is known.
+        """
         found: dict[int, Scalar] = {}
         names = sorted(module.parameters)
         given = dict(zip(names, operands, strict=True))
@@ -229,12 +258,12 @@ class Tensors:
                 found[i.id] = number(i.literal.numpy().reshape(-1)[0].item(), i.shape.type)
             elif isinstance(i.op, PointwiseModule):
                 inner = [found[x.id] for x in i.inputs]
-                found[i.id] = self.body(i.modules[0], inner)[0]
+                found[i.id] = self.body(i.modules[0], inner, (*callers, i))[0]
             elif isinstance(i.op, Identity):
                 found[i.id] = found[i.inputs[0].id]
             elif not i.op.name.startswith("@"):
                 inner = [found[x.id] for x in i.inputs]
-                found[i.id] = pointwise(self.w, i.op, inner, i.shape.type)
+                found[i.id] = self._scalar(i, inner, callers)
         return [found[o.id] for o in module.outputs]
 
     def op(self, instruction: Instruction) -> Operation:
@@ -317,7 +346,7 @@ class _View(Tensors):
 def elementwise(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """One of a body's results for one element of each input."""
     operands = [t.at(x, index) for x in i.inputs]
-    return t.body(i.modules[0], operands)[part]
+    return t.body(i.modules[0], operands, (i,))[part]
 
 
 @dataclass(frozen=True, eq=False)

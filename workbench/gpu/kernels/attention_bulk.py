@@ -6,7 +6,7 @@ added. A block goes on to further queries, whose first tiles are loaded while it
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import log
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.index import Index, Variable, split
 from workbench.gpu.emit.scalar import number
-from workbench.gpu.emit.tensors import Indices, Memory
+from workbench.gpu.emit.tensors import Indices
 from workbench.gpu.kernels import attention_matrix
 from workbench.gpu.kernels.attention_fragments import PACK, Fragments
 from workbench.gpu.kernels.attention_parts import LOWEST, Context, clamped, operands, within
 from workbench.gpu.kernels.attention_pattern import Attention
-from workbench.gpu.kernels.attention_scores import Causal, causal, factor, is_plain, unscaled
+from workbench.gpu.kernels.attention_scores import causal, factor, is_plain, unscaled
 from workbench.gpu.kernels.bulk import (
     BARRIER,
     BULK_WORDS,
@@ -67,19 +67,17 @@ DEVICE f32 power_of_two(f32 x) {
 """``HELD`` keeps the compiler from reading sums before the instruction that computes them is awaited."""
 
 
-def attention(lowering: Lowering, a: Attention) -> Launch | None:
-    """The kernel that computes attention; None if an operand is not as the copy engine can load it."""
+def suits(lowering: Lowering, a: Attention) -> bool:
+    """Whether the GPU has a copy engine, and it can load the operands as they are."""
     if lowering.machine.matrix != CAPABILITY or not attention_matrix.suits(a):
-        return None
-    mask, outputs = causal(a), lowering.outputs(a.group)
-    given = operands(lowering, a, mask and mask.source)
-    b = Builder(lowering.dialect, "attention", [*(p for _, p in given.places), *outputs])
-    given.bind(b)
-    if mask:
-        mask.bind(b.tensors)
-    targets = [b.memory(p, writes=True) for p in outputs]
-    kernel = _Kernel(b, a, targets, mask)
-    return b.launch(kernel.write(), kernel.threads) if kernel.is_loadable() else None
+        return False
+    return _Kernel(lowering, a, 2).is_loadable()
+
+
+def bulk(lowering: Lowering, a: Attention, groups: int) -> Launch:
+    """The kernel that computes attention with so many groups of warps."""
+    kernel = _Kernel(lowering, a, groups)
+    return kernel.b.launch(kernel.write(), kernel.threads)
 
 
 @dataclass(frozen=True)
@@ -94,16 +92,16 @@ class _Located:
     """The stride of rows."""
 
 
-def _groups(a: Attention, mask: Causal | None) -> int:
-    """The number of groups of a block that takes the least time; masks need registers of two."""
-    if mask or max(a.depth, a.width) > _NARROW:
-        return 2
+def groups_for(a: Attention) -> list[int]:
+    """Numbers of groups of a block, the one that takes the least time first; masks need registers of two."""
+    if causal(a) or max(a.depth, a.width) > _NARROW:
+        return [2]
 
     def time(groups: int) -> float:
         parts = a.count * -(-a.rows // (groups * _GROUP))
         return -(-parts // UNITS) * _TIMES[groups]
 
-    return min(_TIMES, key=time)
+    return sorted(_TIMES, key=time)
 
 
 def _located(found: tuple[str, Index] | None, row: Variable, near: Variable) -> _Located | None:
@@ -121,12 +119,16 @@ def _located(found: tuple[str, Index] | None, row: Variable, near: Variable) -> 
 class _Kernel:
     """Writes the kernel."""
 
-    def __init__(
-        self, b: Builder, a: Attention, targets: Sequence[Memory], mask: Causal | None
-    ) -> None:
+    def __init__(self, lowering: Lowering, a: Attention, groups: int) -> None:
+        mask, outputs = causal(a), lowering.outputs(a.group)
+        given = operands(lowering, a, mask and mask.source)
+        b = Builder(lowering.dialect, "attention", [*(p for _, p in given.places), *outputs])
+        given.bind(b)
+        if mask:
+            mask.bind(b.tensors)
         b.matrix = True
-        self.b, self.a, self.w, self.targets, self.mask = b, a, b.w, targets, mask
-        self.groups = _groups(a, mask)
+        self.b, self.a, self.w, self.mask, self.groups = b, a, b.w, mask, groups
+        self.targets = [b.memory(p, writes=True) for p in outputs]
         self.warps = self.groups * 4
         self.threads = (self.warps + 4) * WARP
         self.rows = self.groups * _GROUP

@@ -54,8 +54,14 @@ def suits(a: Attention) -> bool:
     return len(types) == 1 and types <= set(TYPES) and max(a.depth, a.width) <= _DEEPEST
 
 
-def on_matrix_units(lowering: Lowering, a: Attention) -> Launch:
-    """The kernel that computes attention."""
+def warps_for(a: Attention) -> list[int]:
+    """Numbers of warps of a block, the one that is likely to be the fastest first."""
+    first = next((n for n in _WARPS if _blocks(a, n) >= _ENOUGH), _WARPS[-1])
+    return sorted(_WARPS, key=lambda n: n != first)
+
+
+def on_matrix_units(lowering: Lowering, a: Attention, warps: int) -> Launch:
+    """The kernel that computes attention with so many warps in a block."""
     mask, outputs = causal(a), lowering.outputs(a.group)
     given = operands(lowering, a, mask and mask.source)
     b = Builder(lowering.dialect, "attention", [*(p for _, p in given.places), *outputs])
@@ -63,7 +69,6 @@ def on_matrix_units(lowering: Lowering, a: Attention) -> Launch:
     if mask:
         mask.bind(b.tensors)
     targets = [b.memory(p, writes=True) for p in outputs]
-    warps = next((n for n in _WARPS if _blocks(a, n) >= _ENOUGH), _WARPS[-1])
     blocks = _blocks(a, warps)
     block = Index.of(Variable(b.w.define(b.w.integer_type, "GROUP(0)", "g"), 0, blocks - 1))
     batch, number = block.divmod(-(-a.rows // (warps * ROWS)), b.w)

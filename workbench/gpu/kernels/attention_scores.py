@@ -13,7 +13,7 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.compare import Where
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import PointwiseModule
-from workbench.compiler.ops.pointwise import Mul
+from workbench.compiler.ops.pointwise import Div, Mul
 from workbench.compiler.rewrite import behind_broadcasts
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar
@@ -93,7 +93,7 @@ def factor(a: Attention, mask: Causal | None) -> float | None:
             and {value.shape.type, value.inputs[0].shape.type} <= _FLOATS
         ):
             value = value.inputs[0]
-        elif isinstance(value.op, Mul) and (split := _by_constant(value)) is not None:
+        elif isinstance(value.op, Mul | Div) and (split := _by_constant(value)) is not None:
             value, found = split[0], found * split[1]
         else:
             return None
@@ -114,7 +114,7 @@ def unscaled(operand: Instruction) -> tuple[Instruction, float]:
             value = body.outputs[0]
         elif isinstance(value.op, Convert) and value.inputs[0].shape.type in _FLOATS:
             value = value.inputs[0]
-        elif isinstance(value.op, Mul) and (split := _by_constant(value)) is not None:
+        elif isinstance(value.op, Mul | Div) and (split := _by_constant(value)) is not None:
             value, found = split[0], found * split[1]
         else:
             break
@@ -139,11 +139,14 @@ def is_plain(a: Attention) -> bool:
 
 
 def _by_constant(product: Instruction) -> tuple[Instruction, float] | None:
-    """The operand and the factor of a multiplication by a constant."""
-    for x, y in (product.inputs, product.inputs[::-1]):
+    """The operand and the factor of a multiplication or division by a constant."""
+    divides = isinstance(product.op, Div)
+    for x, y in (product.inputs,) if divides else (product.inputs, product.inputs[::-1]):
         literal = _behind(y).literal
         if literal is not None and literal.numpy().size == 1:
-            return x, float(literal.numpy().reshape(-1)[0])
+            value = float(literal.numpy().reshape(-1)[0])
+            if value or not divides:
+                return x, 1 / value if divides else value
     return None
 
 

@@ -42,6 +42,9 @@ class Tile:
     columns: int
     """Keys of a work item."""
 
+    def __str__(self) -> str:
+        return f"{self.across}x{self.down} work items, {self.queries} queries by {self.keys} keys"
+
     @property
     def queries(self) -> int:
         """Queries of a block."""
@@ -70,8 +73,8 @@ def stride(length: int) -> int:
     return vectors(length) | 1
 
 
-def tile_for(dialect: Dialect, a: Attention) -> Tile:
-    """The largest tile that fits and gives enough blocks, or else the smallest that fits."""
+def tiles_for(dialect: Dialect, a: Attention) -> list[Tile]:
+    """The tiles that fit: first the largest that gives enough blocks, or else the smallest."""
     machine = dialect.machine
     enough = _ENOUGH_FOR_CPUS if machine.is_cpu else _ENOUGH
     if not machine.is_cpu:
@@ -84,12 +87,12 @@ def tile_for(dialect: Dialect, a: Attention) -> Tile:
     ]
     fitting = [t for t in tiles if t.bytes(a, apart=False) <= machine.shared] or tiles[-1:]
     large = [t for t in fitting if a.count * -(-a.rows // t.queries) >= enough]
-    return large[0] if large else min(fitting, key=lambda t: (t.queries, -t.keys))
+    first = large[0] if large else min(fitting, key=lambda t: (t.queries, -t.keys))
+    return sorted(fitting, key=lambda t: t != first)
 
 
-def tiled(lowering: Lowering, a: Attention) -> Launch:
-    """The kernel that computes attention."""
-    tile = tile_for(lowering.dialect, a)
+def tiled(lowering: Lowering, a: Attention, tile: Tile) -> Launch:
+    """The kernel that computes attention with tiles of this size."""
     given, outputs = operands(lowering, a), lowering.outputs(a.group)
     places = [*(p for _, p in given.places), *outputs]
     b = Builder(lowering.dialect, "attention", places, LANES)

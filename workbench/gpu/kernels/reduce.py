@@ -28,7 +28,14 @@ from workbench.gpu.emit.tensors import At, Indices, Memory, has_value
 from workbench.gpu.kernels.elementwise import store
 from workbench.gpu.kernels.kernel import Builder, Launch, Place
 from workbench.gpu.kernels.reduce_team import Chunk, Team
-from workbench.gpu.kernels.reduce_tiling import Space, Tiling, parts_for, space_of, tiling_of
+from workbench.gpu.kernels.reduce_tiling import (
+    Space,
+    Tiling,
+    parts_for,
+    space_of,
+    tiling_of,
+    tilings_of,
+)
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
@@ -178,7 +185,9 @@ class _Kernel:
 def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
     """The kernel of a reduction, or two if few long rows are split among blocks."""
     s, purpose = work.space, kernel_text(work.instruction)
-    tiling = tiling_of(s.rows, s.columns, s.along, s.run, work.size, lowering.machine, work.passes)
+    offers = tilings_of(s.rows, s.columns, s.along, s.run, work.size, lowering.machine, work.passes)
+    problem = _problem(work) if len(offers) > 1 and not work.gives_rows else ""
+    tiling = lowering.choices.pick(problem, offers) if problem else offers[0]
     if work.gives_rows and work.is_joint:
         tiling = parts_for(tiling, lowering.machine)
     try:
@@ -189,7 +198,13 @@ def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
         kernel.store_results()
     except _UnfitError:
         return None
-    return [kernel.launch()]
+    return [replace(kernel.launch(), problem=problem)]
+
+
+def _problem(work: Work) -> str:
+    """All that the choice of a tiling depends on, but for the elementwise work."""
+    s, stages = work.space, " and ".join(stage.name for stage in work.stages)
+    return f"{stages} of {s.rows} rows of {s.columns}, {work.size} bytes each"
 
 
 def _operations(instruction: Instruction) -> int:

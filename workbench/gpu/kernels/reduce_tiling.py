@@ -15,9 +15,14 @@ from workbench.gpu.kernels.kernel import BLOCK
 from workbench.gpu.machine import Machine
 
 KEPT = 32
-"""Most elements that a work item keeps in registers from one stage to the next."""
+"""Most elements that a work item keeps in registers from one stage to the next, by default."""
 _EACH = 16
 """Elements per work item if there are enough work items."""
+_OFFERS = (32, 16, 64, 128)
+"""The same where elements are read once for several stages; the first is used unless another is chosen.
+
+With more elements, more loads are under way and fewer work items wait for each other.
+"""
 _FEW_ROWS = 512
 _SPREAD = 256
 """Number of blocks that rows are spread over before a block gets several rows."""
@@ -99,6 +104,12 @@ class Tiling:
     """Adjacent columns that a work item handles at once."""
     parts: int = 1
     """Blocks that a row is split among."""
+    kept: int = KEPT
+    """Most elements that a work item keeps in registers."""
+
+    def __str__(self) -> str:
+        """The numbers of work items and of rows, by which tilings of one reduction differ."""
+        return f"{self.lanes} work items a row, {self.across * self.row_vector} rows a block"
 
     @property
     def block(self) -> int:
@@ -136,7 +147,7 @@ class Tiling:
     @property
     def is_kept(self) -> bool:
         """Whether a work item's elements fit in its registers, so that each is read once."""
-        return self.parts == 1 and self.each * self.row_vector * self.column_vector <= KEPT
+        return self.parts == 1 and self.each * self.row_vector * self.column_vector <= self.kept
 
 
 def tiling_of(
@@ -162,6 +173,22 @@ def tiling_of(
     return _along(start, widest, machine) if along else _across(start, widest, machine)
 
 
+def tilings_of(
+    rows: int, columns: int, along: bool, run: int, size: int, machine: Machine, passes: int = 1
+) -> list[Tiling]:
+    """The tilings of a reduction to choose from; the arguments are those of ``tiling_of``."""
+    first = tiling_of(rows, columns, along, run, size, machine, passes)
+    if machine.is_cpu or not along or passes == 1 or not first.is_kept:
+        return [first]
+    start, found, order = Tiling(rows, columns, along), {first.lanes: first}, list[int]()
+    for each in _OFFERS:
+        made = _along(start, first.column_vector, machine, each)
+        if made.is_kept and made.lanes >= machine.warp:
+            found.setdefault(made.lanes, made)
+            order.append(made.lanes)
+    return [found[lanes] for lanes in dict.fromkeys((*order, first.lanes))]
+
+
 def _along_on_cpu(t: Tiling, passes: int) -> Tiling:
     """One work item per row, vectorized along the row, because barriers are expensive on a CPU.
 
@@ -184,21 +211,26 @@ def _across_on_cpu(t: Tiling, run: int) -> Tiling:
     return replace(t, across=_power_of_two(across), row_vector=vector)
 
 
-def _along(t: Tiling, vector: int, machine: Machine) -> Tiling:
+def _along(t: Tiling, vector: int, machine: Machine, most_each: int = _EACH) -> Tiling:
     """Adjacent work items take adjacent columns; a row has as many work items as it needs."""
     chunks = t.columns // vector
     most = BLOCK if t.rows >= _FEW_ROWS else machine.threads
     lanes = min(most, _power_of_two(chunks))
-    while lanes > 1 and t.rows * lanes > machine.busy and _may_halve(chunks, lanes, vector):
+    while (
+        lanes > 1 and t.rows * lanes > machine.busy and _may_halve(chunks, lanes, vector, most_each)
+    ):
         lanes //= 2
     across = max(1, min(BLOCK // lanes, t.rows // _SPREAD), machine.warp // lanes)
-    return replace(t, lanes=lanes, across=_power_of_two(across), column_vector=vector)
+    if most_each > _EACH:  # other rows do not wait at this row's barriers
+        across = max(1, BLOCK // 2 // lanes if lanes <= machine.warp else 1)
+    kept = max(KEPT, most_each)
+    return replace(t, lanes=lanes, across=_power_of_two(across), column_vector=vector, kept=kept)
 
 
-def _may_halve(chunks: int, lanes: int, vector: int) -> bool:
+def _may_halve(chunks: int, lanes: int, vector: int, most_each: int) -> bool:
     """Whether half as many work items suffice for a row: they have few elements, or some would be idle."""
     each = -(-chunks * 2 // lanes) * vector
-    return each <= _EACH or (each <= KEPT and chunks % lanes > 0 and chunks % (lanes // 2) == 0)
+    return each <= most_each or (each <= KEPT and chunks % lanes > 0 and chunks % (lanes // 2) == 0)
 
 
 def _across(t: Tiling, vector: int, machine: Machine) -> Tiling:

@@ -238,8 +238,8 @@ def find_zero_ops(b: Rewriter) -> Instruction | Decline:
 @rule(op("div", moving("x"), constant("c")).when(_is_float))
 def find_div_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction | Decline:
     """div(x, c) → mul(x, recip(c)), for a constant c"""
-    if not _has_recip(c):
-        return Decline("1 / c is not finite in this type for some element of c")
+    if reason := _recip_fails(c):
+        return Decline(reason)
     return b("mul", x, _right_after(b, c)("recip", c))
 
 
@@ -250,14 +250,22 @@ def _right_after(b: Rewriter, c: Instruction) -> Rewriter:
     return near
 
 
-def _has_recip(c: Instruction) -> bool:
-    """Whether no reciprocal of a literal's elements overflows; true for other constants."""
-    found = behind_broadcasts(c).literal
+def _recip_fails(c: Instruction) -> str:
+    """The reason why a division stays one; empty for a constant of a wide type that is not known yet."""
+    type, found = c.shape.type, behind_broadcasts(c).literal
+    narrow = type in (DType.HALF, DType.BF16)
     if found is None:
-        return True
+        return (
+            f"c is not known yet, and 1 / c might be rounded to {type.type_name}" if narrow else ""
+        )
     with np.errstate(all="ignore"):
-        values = found.numpy().astype(np.float64)
-        return bool(np.isfinite((1.0 / values).astype(c.shape.type.numpy).astype(np.float64)).all())
+        exact = 1.0 / found.numpy().astype(np.float64)
+        stored = exact.astype(type.numpy).astype(np.float64)
+    if not np.isfinite(stored).all():
+        return "1 / c is not finite in this type for some element of c"
+    if narrow and (stored != exact).any():
+        return f"1 / c would be rounded to {type.type_name}, which c is not"
+    return ""
 
 
 @rule(op("sub", moving("x"), constant("c")).when(_has_negatives))

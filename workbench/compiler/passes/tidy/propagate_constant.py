@@ -10,10 +10,11 @@ import numpy as np
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Identity, Undefined
-from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.convert import BitCast, Convert
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.packing import UnpackFp4, UnpackInt4
 from workbench.compiler.ops.quant import Dequantizelinear
@@ -158,7 +159,9 @@ class _Plan:
                 waiting[given] -= 1
                 if not waiting[given] and given not in self._outermost:
                     known.pop(given, None)
-        return [(i, Argument(literal_shape(i.shape), known[i])) for i in self._outermost]
+        return [
+            (i, Argument(literal_shape(i.shape), _rounded(i, known[i]))) for i in self._outermost
+        ]
 
     def _needed(self) -> dict[Instruction, None]:
         """The outermost constants, each behind what it depends on; literals are left out."""
@@ -175,12 +178,45 @@ class _Plan:
 
 
 def _computed(instruction: Instruction, known: dict[Instruction, Array]) -> Array:
+    """The value; one of a half or bfloat16 is a float until something else than arithmetic needs it."""
     inputs = [known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs]
+    wide = _stays_wide(instruction)
+    given = zip(instruction.inputs, inputs, strict=True)
+    inputs = [_widened(x) if wide else _rounded(i, x) for i, x in given]
+    if wide and isinstance(instruction.op, Convert):
+        return inputs[0]
     try:
         value: Any = instruction.op.compute(*inputs)
     except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
         raise EvaluationError(f"{instruction!r}: {error}") from error
     return value if instruction.shape.is_tuple else np.asarray(value)
+
+
+_HALVES = (DType.HALF, DType.BF16)
+_EXACT = (*_HALVES, DType.FLOAT)
+
+
+def _stays_wide(instruction: Instruction) -> bool:
+    """Whether a value of half or bfloat16 is computed in float from such values, and rounded later, once."""
+    op = instruction.op
+    if instruction.shape.type not in _HALVES or isinstance(op, BitCast):
+        return False
+    if isinstance(op, Convert):
+        return instruction.inputs[0].shape.type in _EXACT
+    known = op.pointwise or op.rearranges is not None
+    return known and all(i.shape.type is instruction.shape.type for i in instruction.inputs)
+
+
+def _widened(value: Array) -> Array:
+    return value.astype(np.float32, copy=False)
+
+
+def _rounded(instruction: Instruction, value: Array) -> Array:
+    """A value in its own type."""
+    if instruction.shape.type in _HALVES and value.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            return value.astype(instruction.shape.type.numpy)
+    return value
 
 
 def _is_settled(last: Instruction) -> bool:

@@ -10,7 +10,7 @@ from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convolve import Convolution
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.windows import PaddingMode
-from workbench.compiler.passes.algebra.rules.linear import finite
+from workbench.compiler.passes.algebra.rules.linear import finite, rounded_again
 from workbench.compiler.passes.broadcasting import is_broadcast, laid, moving, varying_axes
 from workbench.compiler.passes.shapes.rules.slices import slice_of
 from workbench.compiler.rewrite import Decline, Rewriter, constant, op, rule, var
@@ -35,8 +35,10 @@ def _of_channels(factor: Instruction) -> bool:
 )
 def find_mul_conv(
     b: Rewriter, x: Instruction, w: Instruction, conv: Instruction, a: Instruction
-) -> Instruction:
+) -> Instruction | Decline:
     """mul(convolution(x, w), a) → convolution(x, mul(w, a)), for a factor a per channel"""
+    if reason := rounded_again(w, a):
+        return Decline(reason)
     flat = b("squeeze", a.inputs[0])
     lens = w.shape.lens
     if flat.shape.lens == lens[:1]:
@@ -65,7 +67,7 @@ def find_mul_slice_conv(
     """mul(slice(convolution(x, w)), a) → slice(convolution(x, concat(w…, mul(w, a), w…)))"""
     if not finite(scale):
         return Decline(f"{scale.name} #{scale.id} has infinite elements, or NaN")
-    if reason := _not_per_channel(cut, a) or _slices_in_the_way(conv, cut):
+    if reason := (_not_per_channel(cut, a) or _slices_in_the_way(conv, cut) or rounded_again(w, a)):
         return Decline(reason)
     others = [u for u in conv.users if u is not cut]
     b.before = min([b.root, *others], key=lambda u: u.order)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.structure import Rearrangement
@@ -67,6 +68,28 @@ def _unfit(weights: Instruction) -> str:
     return _too_large(weights)
 
 
+def rounded_again(weights: Instruction, factor: Instruction) -> str:
+    """The reason why weights take no factor: their products would be rounded to half or bfloat16.
+
+    What scales the result instead rounds nothing where sums are in float.
+    """
+    type = weights.shape.type
+    if type not in (DType.HALF, DType.BF16) or _is_exact(factor):
+        return ""
+    return (
+        f"the products of weights #{weights.id} and the factor would be rounded to {type.type_name}"
+    )
+
+
+def _is_exact(factor: Instruction) -> bool:
+    """Whether a constant only holds powers of two."""
+    found = behind_broadcasts(factor).literal
+    if found is None or found.shape.elements > FEW:
+        return False
+    mantissas, _ = np.frexp(np.abs(found.numpy().astype(np.float64)))
+    return bool(np.all(mantissas == 0.5))
+
+
 @rule(
     op("mul", op("dot", var("x"), var("y"), name="dot").once, var("a").when(is_factor)),
     except_at={Edge.INFINITE},  # a factor that a run makes infinite meets terms of both signs
@@ -86,7 +109,7 @@ def find_mul_dot(
         return Decline(
             f"input {0 if left else 1} of the dot, which would take the factor, is not constant"
         )
-    if reason := _unfit(side):
+    if reason := _unfit(side) or rounded_again(side, a):
         return Decline(reason)
     scaled = b("mul", side, laid(b, a, side.shape.lens))
     return b("dot", scaled, y) if left else b("dot", x, scaled)
@@ -117,9 +140,18 @@ def find_dot_mul(b: Rewriter) -> Instruction | Decline:
     rank, left = c.shape.ndim, side is b.root.inputs[0]
     if reason := _not_a_factor(side, x, a, rank - 1 if left else rank - 2) or _unfit(c):
         return Decline(reason)
+    if _is_computed(x) and (reason := rounded_again(c, a)):
+        return Decline(reason)
     turned = (*range(rank - 2), rank - 1, rank - 2)
     factor = laid(b, a, tuple(c.shape.lens[i] for i in turned))
     return _in_order(b, x, side, b("mul", c, b("transpose", factor, permutation=turned)))
+
+
+def _is_computed(x: Instruction) -> bool:
+    """Whether a value is computed elementwise or reduced, so that its factor is no kernel of its own."""
+    while x.op.rearranges is not None and x.inputs:
+        x = x.inputs[0]
+    return x.op.pointwise or x.op.monoid is not None
 
 
 def _not_a_factor(mul: Instruction, x: Instruction, a: Instruction, summed: int) -> str:
