@@ -36,7 +36,7 @@ def completed_inputs(
             f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
         )
     given = dict(inputs or {})
-    if all(name in given for name in program.parameters):
+    if all(name in given for name in program.main.parameters):
         return given
     return generated_inputs(program, seed) | given
 
