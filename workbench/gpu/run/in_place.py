@@ -130,5 +130,6 @@ def _memory(device: Device, pointer: Pointer, place: Place) -> Array | None:
 
 def _copied(parts: Sequence[Array]) -> Any:
     """A value in memory of its own, with the order of axes that it has."""
-    values = tuple(part.copy(order="K") for part in parts)
-    return values[0] if len(values) == 1 else values
+    if len(parts) == 1:
+        return parts[0].copy(order="K")
+    return tuple(part.copy(order="K") for part in parts)
