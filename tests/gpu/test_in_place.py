@@ -5,7 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.builds.build import Build
-from workbench.compiler.errors import DeviceError
+from workbench.compiler.errors import DeviceError, InputError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.progress import progress_to
@@ -73,3 +73,70 @@ def test_an_error_of_a_launch_names_the_instruction(device: Device):
     zeros = np.zeros((3, 4), np.float32)
     with pytest.raises(DeviceError, match=r"#\d+ .*: kernel \w+: out of resources"):
         build.runner.run({"x": zeros, "y": zeros})
+
+
+def test_a_run_waits_once_unless_something_was_launched_since(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+):
+    build = made(device)
+    given = {"x": np.ones((3, 4), np.float32), "y": np.ones((3, 4), np.float32)}
+    build.runner.run(given)
+    waits: list[object] = []
+    wait = device.wait
+
+    def counted(event: object) -> None:
+        waits.append(event)
+        wait(event)
+
+    monkeypatch.setattr(device, "wait", counted)
+    build.runner.run(given)
+    assert len(waits) == 1
+    executable(build).again()
+    build.runner.run(given)
+    assert len(waits) == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"x": np.zeros((4, 3), np.float32)},
+        {"x": np.zeros((3, 4))},
+        {"x": np.zeros((3, 4), ">f4")},
+        {"z": np.zeros((3, 4), np.float32)},
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_after_those_that_did(
+    device: Device, wrong: dict[str, np.ndarray]
+):
+    build = made(device)
+    given = {"x": np.ones((3, 4), np.float32), "y": np.ones((3, 4), np.float32)}
+    build.runner.run(given)
+    with pytest.raises(InputError):
+        build.runner.run(given | wrong)
+    with pytest.raises(InputError):
+        build.runner.run({"x": given["x"]})
+
+
+def test_an_input_that_is_no_array_is_converted(device: Device):
+    build = made(device)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    direct = executable(build)._in_place
+    assert direct is not None
+    assert direct.fits({"x": x, "y": x})
+    assert not direct.fits({"x": x, "y": np.asfortranarray(x).view(np.matrix)})
+    total, *_ = build.runner.run({"x": x, "y": x.view(np.matrix)})
+    np.testing.assert_array_equal(total, 2 * x)
+
+
+def test_an_input_of_stride_0_is_checked_each_time(device: Device):
+    if not device.dialect.machine.is_cpu:
+        pytest.skip("the device's memory is not the host's")
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (3, 4), (0, 1)))
+    program.main.add_return(program.main.add("neg", x))
+    runner = wb.compile(program, "gpu", device=device.spec, record=False).runner
+    rows = np.broadcast_to(np.arange(4, dtype=np.float32), (3, 4))
+    for _ in range(2):
+        np.testing.assert_array_equal(runner.run({"x": rows})[0], -rows)
+        with pytest.raises(InputError, match="stride 0"):
+            runner.run({"x": np.arange(12, dtype=np.float32).reshape(3, 4)})

@@ -31,12 +31,13 @@ def completed_inputs(
     Raises:
         InputError: They are not a mapping by name, or a missing one cannot be generated.
     """
-    if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+    is_named = inputs is None or isinstance(inputs, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_named:
         raise InputError(
             f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
         )
     given = dict(inputs or {})
-    if all(name in given for name in program.parameters):
+    if all(name in given for name in program.main.parameters):
         return given
     return generated_inputs(program, seed) | given
 

@@ -30,6 +30,7 @@ Times: TypeAlias = Sequence[Mapping[int, float]] | Measured
 """The seconds of each instruction by id for each repetition, or a device's measurements."""
 MakeInterpreter: TypeAlias = Callable[[Program, bool], AnyInterpreter]
 """Makes the interpreter of a program; the flag requests float64 for every float."""
+_UNMEASURED = Measured()
 
 
 class Kept:
@@ -106,7 +107,7 @@ class Runner(ABC):
         self, inputs: Mapping[str, Any], progress: bool | None = None
     ) -> tuple[list[Any], Times]:
         """Values of the outputs of one run, and the measurements, if there are any."""
-        return self.run(inputs, progress=progress), Measured()
+        return self.run(inputs, progress=progress), _UNMEASURED
 
     def profiled(
         self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None
