@@ -11,10 +11,7 @@ from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
-from workbench.compiler.rewrite.pattern import (
-    Match,
-)
-from workbench.compiler.rewrite.rule import Rule, attempt
+from workbench.compiler.rewrite.rule import Rule, apply_match, matched
 
 
 class Candidates:
@@ -176,13 +173,13 @@ def _applied(
 ) -> bool:
     """Try the rules at one root; returns whether one applied."""
     operands = root.inputs
-    match = Match()
     for one in rules:
-        match = match.unused()
-        if fresh.instructions:
-            fresh.instructions.clear()
-        answer = attempt(one, root, match)
-        if answer is not None and isinstance(answer, Instruction):
+        match = matched(one, root)
+        if match is None:
+            continue
+        fresh.instructions.clear()
+        answer = apply_match(one, root, match)
+        if isinstance(answer, Instruction):
             find = work.module.program.find
             made[one.name] += 1
             for touched in (*fresh.instructions, answer):
