@@ -213,7 +213,7 @@ class Program(ProgramFacts):
     def tell_touched(self, instruction: Instruction) -> None:
         """Tell the listeners that an instruction is new or changed."""
         self.version += 1
-        if instruction in self.evaluated:
+        if self.evaluated and instruction in self.evaluated:
             self._outdate(instruction)
         for listener in self.listeners:
             listener.touched(instruction)

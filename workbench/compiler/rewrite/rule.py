@@ -220,9 +220,7 @@ def matched(rule: Rule, root: Instruction) -> Match | None:
         match = Match()
         if not match.meets_within(pattern, root):
             return None
-    if not rule.dynamic and any(map(_is_dynamic, (root, *match.bound.values()))):
-        return None
-    return match
+    return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
 
 
 def first_applied(rules: Sequence[Rule], root: Instruction) -> Instruction | None:
@@ -246,11 +244,15 @@ def apply_match(rule: Rule, root: Instruction, match: Match) -> Instruction | De
     return answer
 
 
-def _is_dynamic(instruction: Instruction) -> bool:
+def _is_dynamic(*values: Instruction) -> bool:
     """Whether a value, or one that it is computed from, has dimensions that are ranges."""
-    if instruction.shape.dims is not None:
-        return True
-    return any([i.shape.dims is not None for i in instruction.inputs])  # noqa: C419 (faster)
+    for value in values:  # loops: this runs at every match
+        if value.shape.dims is not None:
+            return True
+        for given in value.inputs:
+            if given.shape.dims is not None:
+                return True
+    return False
 
 
 def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
