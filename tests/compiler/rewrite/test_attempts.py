@@ -1,4 +1,4 @@
-"""How much work rules are: tests of instructions, and what is made and heard on the way."""
+"""Attempts of rules: the tests that they make, and what is made and heard on the way."""
 
 from collections import Counter
 from importlib import import_module

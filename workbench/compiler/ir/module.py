@@ -156,7 +156,7 @@ class Module(InstructionList):
         """End the module by returning these values."""
         if self.has_return:
             raise GraphError(f"module {self.name!r} already has a @return")
-        return self.insert(None, _RETURN, *values)
+        return self.insert_as(None, None, _RETURN, values)
 
     # Edits
 
