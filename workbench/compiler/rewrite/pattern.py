@@ -176,7 +176,10 @@ class Match:
 
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
-        return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)
+        if pattern.ops is not None and instruction.op.name not in pattern.ops:
+            return False
+        plain = pattern.kind is None and pattern.reads is None
+        return (plain or _is_kind(pattern, instruction)) and self.meets_within(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
