@@ -41,6 +41,17 @@ class InstructionList:
             yield current
             current = previous
 
+    @property
+    def unused(self) -> list[Instruction]:
+        """The instructions without users, from the last to the first."""
+        found: list[Instruction] = []
+        current = self._last
+        while current is not None:
+            if not current._users:
+                found.append(current)
+            current = current._previous
+        return found
+
     def __len__(self) -> int:
         """The number of instructions."""
         return self._size

@@ -156,7 +156,7 @@ class Module(InstructionList):
         """End the module by returning these values."""
         if self.has_return:
             raise GraphError(f"module {self.name!r} already has a @return")
-        return self.insert(None, _RETURN, *values)
+        return self.insert_as(None, None, _RETURN, values)
 
     # Edits
 
@@ -168,10 +168,11 @@ class Module(InstructionList):
         """
         if new is old:
             raise GraphError(f"{old!r} cannot be replaced by itself")
-        if old.parameter is not None:
+        if isinstance(old.op, Param):
             raise GraphError(f"parameter {old.parameter!r} cannot be replaced")
-        for user in old._users:
-            if user.module is new.module and user is not new and user.order <= new.order:
+        users, module, order = list(old._users), new.module, new.order
+        for user in users:
+            if user.order <= order and user.module is module and user is not new:
                 raise GraphError(
                     f"{new!r} comes after {user!r}, a user of {old!r}, which it replaces"
                 )
@@ -182,7 +183,7 @@ class Module(InstructionList):
                 tally.replaced(old, new)
             self.program.tell_replaced(old, new)
             inherit_sources(new, old.sources)
-            for user in old.users:
+            for user in users:
                 if user is not new:
                     self._set_inputs(user, [new if i is old else i for i in user.inputs])
             self.prune(old)
@@ -205,12 +206,14 @@ class Module(InstructionList):
         stack = [instruction]
         while stack:
             dead = stack.pop()
-            if dead._users or dead.parameter is not None or dead is dead.module._last:
+            if dead._users or isinstance(dead.op, Param) or dead is dead.module._last:
                 continue
-            inputs = dead.inputs
+            inputs, called = dead.inputs, dead.modules
             dead.module.remove(dead)
-            lost = [i for m in dict.fromkeys(dead.modules) for i in _released(m)]
-            stack.extend(i for i in dict.fromkeys((*inputs, *lost)) if not i._users)
+            if called:
+                inputs += tuple([i for m in dict.fromkeys(called) for i in _released(m)])
+            if inputs:
+                stack.extend([i for i in dict.fromkeys(inputs) if not i._users])
 
     def remove(self, instruction: Instruction) -> None:
         """Remove an instruction that has no users.
@@ -231,8 +234,8 @@ class Module(InstructionList):
         if (tally := self.program.tally) is not None:
             tally.lost(instruction)
         self._unlink(instruction)
-        if instruction.parameter is not None:
-            del self._parameters[instruction.parameter]
+        if isinstance(instruction.op, Param):
+            del self._parameters[instruction.op.parameter]
         self.program.forget(instruction)
 
     def move(self, instruction: Instruction, before: Instruction | None) -> None:
@@ -319,7 +322,7 @@ class Module(InstructionList):
         changed: the caller redirects or moves them. A literal goes to the front.
         With ``keep_shape``, its shape stays the one that those users expect until ``reinfer``.
         """
-        known = [i.shape for i in instruction.inputs]
+        known = instruction.inputs
         if (tally := self.program.tally) is not None:
             tally.taken(instruction, hidden=self.bypass, was_hidden=instruction.module.bypass)
         instruction.module._unlink(instruction)
@@ -327,7 +330,7 @@ class Module(InstructionList):
         front = self._first if instruction.literal is not None else None
         self._link(instruction, front or (self._last if self.has_return else None))
         self.connect(instruction, inputs)
-        if not keep_shape and known != [i.shape for i in inputs]:
+        if not keep_shape and [i.shape for i in known] != [i.shape for i in inputs]:
             instruction.shape = infer(instruction.op, inputs, instruction.modules)
         self.program.tell_touched(instruction)
 
@@ -377,9 +380,10 @@ class Module(InstructionList):
         return made
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
-        made = Instruction(self.program.new_id(), op, shape, self)
-        made.sources = self.program.current_sources
-        self.program.register(made)
+        program = self.program
+        made = Instruction(program.new_id(), op, shape, self)
+        made.sources = program.current_sources
+        program._instructions[made.id] = made
         return made
 
     def _after_parameters(self) -> Instruction | None:
@@ -434,14 +438,16 @@ class Module(InstructionList):
 
     def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
         """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        before, now = instruction.inputs, tuple(inputs)
+        before, now, constant = instruction.inputs, tuple(inputs), True
         for old in before:
             old._users.pop(instruction, None)
         for new in now:
             new._users[instruction] = None
+            constant = constant and new.constant
         instruction.inputs = now
         self.program.operands += len(now) - len(before)
-        learn_constant(instruction)
+        if constant or instruction.constant:  # otherwise it is none, as before
+            learn_constant(instruction)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
         """Set an instruction's module arguments and their callers, without telling listeners."""

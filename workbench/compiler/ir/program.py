@@ -141,8 +141,8 @@ class Program(ProgramFacts):
         """The classes of all operations in reachable modules, fused bodies excepted."""
         if self._operations is None or self._operations[0] != self.version:
             modules = [m for m in self.reachable_modules() if not m.bypass]
-            found = frozenset(type(i.op) for m in modules for i in m)
-            self._operations = self.version, found
+            found = {type(i.op) for m in modules for i in m}
+            self._operations = self.version, frozenset(found)
         return self._operations[1]
 
     def instruction(self, id: int) -> Instruction:
@@ -213,7 +213,7 @@ class Program(ProgramFacts):
     def tell_touched(self, instruction: Instruction) -> None:
         """Tell the listeners that an instruction is new or changed."""
         self.version += 1
-        if instruction in self.evaluated:
+        if self.evaluated and instruction in self.evaluated:
             self._outdate(instruction)
         for listener in self.listeners:
             listener.touched(instruction)

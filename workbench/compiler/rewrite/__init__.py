@@ -18,16 +18,19 @@ from workbench.compiler.rewrite.rule import (
     Decline,
     Rewriter,
     Rule,
-    attempt,
+    apply_match,
     change,
+    first_applied,
     law,
+    matched,
     rule,
     scalar_argument,
 )
 from workbench.compiler.rewrite.worklist import Candidates, candidates, drive
 
 __all__ = [
-    "Candidates", "Condition", "Decline", "Match", "Pattern", "Predicate", "Rewriter", "Rule", "attempt",
-    "behind_broadcasts", "candidates", "change", "constant", "drive", "either", "is_pointwise", "law",
-    "literal", "op", "pointwise", "rule", "scalar_argument", "var",
+    "Candidates", "Condition", "Decline", "Match", "Pattern", "Predicate", "Rewriter", "Rule",
+    "apply_match", "behind_broadcasts", "candidates", "change", "constant", "drive", "either",
+    "first_applied", "is_pointwise", "law", "literal", "matched", "op",
+    "pointwise", "rule", "scalar_argument", "var",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from workbench.compiler.ir.instruction import Instruction, is_constant
 from workbench.compiler.ir.operation import Operation
@@ -83,6 +84,11 @@ class Pattern:
             return True
         swapped = len(inputs) == 2 and op.commutative
         return _may_fit(self.inputs, inputs) or (swapped and _may_fit(self.inputs, inputs[::-1]))
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether a test of the instruction decides, once operations fit: no operand is looked at."""
+        return self.inputs is None and not self.choices
 
     def names(self) -> list[str]:
         """All bound names, in the order of the pattern."""
@@ -168,13 +174,12 @@ class Match:
         """The instructions matched as operations; a rewrite's result gets their source nodes."""
         self.reason: str | None = None
 
-    def unused(self) -> Match:
-        """This attempt if it has come to nothing, or else a new one."""
-        return Match() if self.bound or self.seen or self.reason is not None else self
-
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
-        return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)
+        if pattern.ops is not None and instruction.op.name not in pattern.ops:
+            return False
+        plain = pattern.kind is None and pattern.reads is None
+        return (plain or _is_kind(pattern, instruction)) and self.meets_within(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
@@ -184,6 +189,14 @@ class Match:
             return False
         if pattern.structure is not None and not pattern.structure(instruction):
             return False
+        return self.note(pattern, instruction)
+
+    def note(self, pattern: Pattern, instruction: Instruction) -> bool:
+        """Bind an instruction whose structure matches, and check its conditions.
+
+        Returns:
+            Whether the name of the pattern was free, or bound to this instruction.
+        """
         name = pattern.binding
         if name is not None and self.bound.setdefault(name, instruction) is not instruction:
             return False

@@ -113,7 +113,8 @@ class Rule:
         names = tuple(i.op.name for i in instruction.inputs)
         if not self.pattern.may_fit(type(instruction.op), names):
             return None
-        return attempt(self, instruction, Match())
+        match = matched(self, instruction)
+        return None if match is None else apply_match(self, instruction, match)
 
     def __repr__(self) -> str:
         """Name and law."""
@@ -202,14 +203,39 @@ def change(
     return call
 
 
-def attempt(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline | None:
-    """Apply a rule, as by ``Rule.apply_at``, at an instruction that it is a candidate for."""
-    if root.shape.dims is not None and not rule.dynamic:
+def matched(rule: Rule, root: Instruction) -> Match | None:
+    """The match of a rule at an instruction that it is a candidate for; None if its pattern does not match.
+
+    Most attempts end here, so nothing is made before the test of a pattern without operands has passed.
+    """
+    pattern = rule.pattern
+    if not rule.dynamic and root.shape.dims is not None:
         return None
-    if not match.meets_within(rule.pattern, root):
-        return None
-    if not rule.dynamic and any(map(_is_dynamic, (root, *match.bound.values()))):
-        return None
+    if pattern.is_flat:
+        if pattern.structure is not None and not pattern.structure(root):
+            return None
+        match = Match()
+        match.note(pattern, root)
+    else:
+        match = Match()
+        if not match.meets_within(pattern, root):
+            return None
+    return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
+
+
+def first_applied(rules: Sequence[Rule], root: Instruction) -> Instruction | None:
+    """The result of the first of some candidates that applies at an instruction."""
+    for one in rules:
+        match = matched(one, root)
+        if match is not None:
+            answer = apply_match(one, root, match)
+            if isinstance(answer, Instruction):
+                return answer
+    return None
+
+
+def apply_match(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
+    """Apply a rule to its match, or decline where a condition failed; listeners hear of near misses."""
     program = root.module.program
     answer = _build(rule, root, match) if match.reason is None else Decline(match.reason)
     if isinstance(answer, Decline):
@@ -218,11 +244,15 @@ def attempt(rule: Rule, root: Instruction, match: Match) -> Instruction | Declin
     return answer
 
 
-def _is_dynamic(instruction: Instruction) -> bool:
+def _is_dynamic(*values: Instruction) -> bool:
     """Whether a value, or one that it is computed from, has dimensions that are ranges."""
-    if instruction.shape.dims is not None:
-        return True
-    return any([i.shape.dims is not None for i in instruction.inputs])  # noqa: C419 (faster)
+    for value in values:  # loops: this runs at every match
+        if value.shape.dims is not None:
+            return True
+        for given in value.inputs:
+            if given.shape.dims is not None:
+                return True
+    return False
 
 
 def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from workbench.compiler.errors import RewriteError
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
-from workbench.compiler.rewrite.pattern import (
-    Match,
-)
-from workbench.compiler.rewrite.rule import Rule, attempt
+from workbench.compiler.rewrite.rule import Rule, apply_match, matched
+
+_operation_name = attrgetter("op.name")
 
 
 class Candidates:
@@ -35,7 +35,7 @@ class Candidates:
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
-        key = (instruction.op.name, *[i.op.name for i in instruction.inputs])
+        key = (instruction.op.name, *map(_operation_name, instruction.inputs))
         found = self._found.get(key)
         if found is None:
             kind, inputs = type(instruction.op), key[1:]
@@ -74,11 +74,6 @@ class _Worklist:
             self.push(user)
             for second in user.users:
                 self.push(second)
-
-    def pop(self) -> Instruction:
-        instruction = self.queue.popleft()
-        self.queued.discard(instruction)
-        return instruction
 
 
 MAX_GROWTH = 1 << 20
@@ -141,16 +136,17 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
 
 
 def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
-    module, program = work.module, work.module.program
-    is_full = fresh.is_full
-    while work.queue:
-        root = work.pop()
-        if root.module is not module or program.find(root.id) is not root:
+    module, find, rules_at = work.module, work.module.program.find, work.candidates.at
+    queue, queued, is_full = work.queue, work.queued, fresh.is_full
+    while queue:
+        root = queue.popleft()
+        queued.discard(root)
+        rules = rules_at(root)
+        if not rules or root.module is not module or find(root.id) is not root:
             continue
-        rules = work.candidates.at(root)
         if is_full:
             _leave(rules, root, fresh)
-        elif rules and _applied(rules, root, work, fresh, made):
+        elif _applied(rules, root, work, fresh, made):
             _check_rest(module, made, limit)
             is_full = fresh.is_full
 
@@ -176,13 +172,13 @@ def _applied(
 ) -> bool:
     """Try the rules at one root; returns whether one applied."""
     operands = root.inputs
-    match = Match()
     for one in rules:
-        match = match.unused()
-        if fresh.instructions:
-            fresh.instructions.clear()
-        answer = attempt(one, root, match)
-        if answer is not None and isinstance(answer, Instruction):
+        match = matched(one, root)
+        if match is None:
+            continue
+        fresh.instructions.clear()
+        answer = apply_match(one, root, match)
+        if isinstance(answer, Instruction):
             find = work.module.program.find
             made[one.name] += 1
             for touched in (*fresh.instructions, answer):

@@ -26,7 +26,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     pointwise_obstacle,
     who,
 )
-from workbench.compiler.passes.fuse.kernels.sweep import Sweeps
+from workbench.compiler.passes.fuse.kernels.sweep import sweep
 from workbench.compiler.passes.tidy.eliminate_identity import find_identity
 from workbench.compiler.rewrite import (
     Decline,
@@ -206,8 +206,7 @@ class FusePointwise(RewritePass):
         """Wrap every elementwise operation, then merge the bodies."""
         drive(program, (find_identity,))
         program.numbers.clear()
-        with Sweeps(program, [r for r in self.active if r is wrap_pointwise]) as wrapping:
-            wrapping.once()
+        sweep(program, [r for r in self.active if r is wrap_pointwise])
         program.evaluated.clear()
         rules = [r for r in self.active if r is not wrap_pointwise]
         join_kernels(

@@ -21,7 +21,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     link_obstacle,
     links,
 )
-from workbench.compiler.passes.fuse.kernels.sweep import Sweeps
+from workbench.compiler.passes.fuse.kernels.sweep import sweep
 from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import Body, numbered_name, prune_all, unused_name
@@ -170,8 +170,7 @@ class FuseReduce(RewritePass):
     def apply(self, program: Program) -> None:
         """Wrap every reduction, then merge the bodies."""
         program.numbers.clear()
-        with Sweeps(program, [r for r in self.active if r is wrap_reduce]) as wrapping:
-            wrapping.once()
+        sweep(program, [r for r in self.active if r is wrap_reduce])
         clearing = (rewrite_reduce_reshapes, broadcast_reduced)
         across = [r for r in self.active if r in clearing]
         joins = [r for r in self.active if r is not wrap_reduce and r not in clearing]

@@ -29,8 +29,7 @@ class DeadCodeElimination(Pass):
 
 def _sweep(program: Program) -> None:
     for module in open_modules(program):
-        unused = [i for i in reversed(module) if not i.is_used]
-        for instruction in unused:
+        for instruction in module.unused:
             alive = instruction is not module.last and program.find(instruction.id)
             if alive and not _stays(instruction):
                 remove_unused(instruction)

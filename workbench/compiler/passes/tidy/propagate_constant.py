@@ -95,17 +95,18 @@ class _Plan:
             self._see(instruction)
 
     def _see(self, instruction: Instruction) -> None:
-        if self._is_folded(instruction):
+        if instruction.constant and self._is_folded(instruction):
             self._folds.add(instruction)
             if instruction is self.module.last and not _is_settled(instruction):
                 self._outermost[instruction] = None
-        else:
-            self._outermost |= dict.fromkeys(
-                i for i in instruction.inputs if i.module is self.module and i in self._folds
-            )
+        elif self._folds:
+            for given in instruction.inputs:
+                if given in self._folds:
+                    self._outermost[given] = None
 
     def _is_folded(self, instruction: Instruction) -> bool:
-        if not instruction.is_constant or instruction.literal is not None:
+        """Whether a constant is to be folded."""
+        if instruction.literal is not None:
             return False
         if self._large.intersection(instruction.inputs):
             self._large.add(instruction)

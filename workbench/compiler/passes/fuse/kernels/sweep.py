@@ -10,7 +10,22 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import open_modules
 from workbench.compiler.passes.fuse.kernels.pairs import is_view
-from workbench.compiler.rewrite import Match, Rule, attempt, candidates
+from workbench.compiler.rewrite import Rule, candidates, first_applied
+
+
+def sweep(program: Program, rules: Sequence[Rule]) -> int:
+    """Apply rules once at each instruction that is there, in module order; the number of edits.
+
+    For rules that make nothing that they apply to, so nobody has to listen to what they change.
+    """
+    among, edits = candidates(tuple(rules)), 0
+    if not any(map(among.rooted, program.operations)):
+        return 0
+    for module in open_modules(program):
+        for root in [i for i in module if among.rooted(type(i.op))]:
+            if root.module is module and program.find(root.id) is root:
+                edits += first_applied(among.at(root), root) is not None
+    return edits
 
 
 class Sweeps(Listener):
@@ -72,14 +87,10 @@ class Sweeps(Listener):
 
     def _apply(self, root: Instruction) -> Instruction | None:
         """The result of the first rule that applies at ``root``."""
-        match = Match()
-        for one in self._candidates.at(root):
-            match = match.unused()
-            answer = attempt(one, root, match)
-            if answer is not None and isinstance(answer, Instruction):
-                self._touched[answer] = None
-                return answer
-        return None
+        answer = first_applied(self._candidates.at(root), root)
+        if answer is not None:
+            self._touched[answer] = None
+        return answer
 
     def _sort_touched(self, module: Module, heap: list[tuple[int, int]], place: int) -> None:
         """Queue touched instructions: those ahead for this sweep, those behind for the next."""

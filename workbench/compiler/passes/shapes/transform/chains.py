@@ -35,9 +35,10 @@ def is_transform(instruction: Instruction) -> bool:
 
 def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
-    if isinstance(instruction.op, Contiguous):
+    op = instruction.op
+    if isinstance(op, Contiguous):
         return instruction.shape.dims is None
-    return is_transform(instruction)
+    return isinstance(op, TRANSFORMING) and is_transform(instruction)
 
 
 def chain_to(end: Instruction) -> list[Instruction]:

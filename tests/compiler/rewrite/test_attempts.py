@@ -1,0 +1,122 @@
+"""Attempts of rules: the tests that they make, and what is made and heard on the way."""
+
+from collections import Counter
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from workbench.compiler.ir import module as modules
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction, learn_constant
+from workbench.compiler.ir.listener import Listener
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
+from workbench.compiler.passes.fuse.kernels.sweep import Sweeps, sweep
+from workbench.compiler.rewrite import Pattern, drive, matched, rule
+
+FLOAT = Shape(DType.FLOAT, (2,))
+COUNT = 5
+
+
+def chain(name: str = "neg") -> Program:
+    program = Program()
+    value = program.main.add_parameter("x", FLOAT)
+    for _ in range(COUNT):
+        value = program.main.add(name, value)
+    program.main.add_return(value)
+    return program
+
+
+def counting(name: str, tested: Counter[int], answer: bool):
+    """A rule that turns an operation into ``abs`` where its test, which is counted, says so."""
+
+    def test(instruction: Instruction) -> bool:
+        tested[instruction.id] += 1
+        return answer
+
+    @rule(Pattern(frozenset({name}), binding="root", structure=test))
+    def to_abs(b, root):
+        """f(x) → abs(x)"""
+        return b("abs", root.inputs[0])
+
+    return to_abs
+
+
+@pytest.mark.parametrize("apply", [drive, sweep])
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_rule_tests_each_root_once(apply, answer):
+    program, tested = chain(), Counter[int]()
+    roots = {i.id for i in program.main if i.name == "neg"}
+    edits = apply(program, [counting("neg", tested, answer)])
+    assert edits == (COUNT if answer else 0)
+    assert tested == dict.fromkeys(roots, 1)
+
+
+def test_a_sweep_leaves_what_it_makes_to_the_next():
+    program, tested = chain("abs"), Counter[int]()
+    rules = [counting("abs", tested, answer=True)]
+    assert sweep(program, rules) == COUNT
+    assert set(tested.values()) == {1}
+    assert sweep(program, rules) == COUNT
+
+
+def test_a_sweep_does_not_look_where_no_operation_fits():
+    tested = Counter[int]()
+    assert sweep(chain(), [counting("relu", tested, answer=True)]) == 0
+    assert not tested
+
+
+def test_a_failed_test_makes_no_match(monkeypatch):
+    made: list[object] = []
+    rules = import_module("workbench.compiler.rewrite.rule")
+    monkeypatch.setattr(rules, "Match", lambda: made.append(1))
+    root = next(i for i in chain().main if i.name == "neg")
+    assert matched(counting("neg", Counter(), answer=False), root) is None
+    assert not made
+
+
+def test_nobody_but_the_recording_hears_of_wrapping():
+    heard: list[list[type[Listener]]] = []
+
+    class Watching(Listener):
+        def edit_began(self, rule, root):
+            if rule.name == "wrap_pointwise":
+                heard.append([type(one) for one in program.listeners])
+
+    program = chain()
+    program.listeners.append(Watching())
+    FusePointwise().apply(program)
+    assert len(heard) == COUNT
+    assert not any(Sweeps in kinds for kinds in heard)
+
+
+def test_constness_is_learnt_only_where_it_may_change(monkeypatch):
+    learnt: list[Instruction] = []
+
+    def learn(instruction: Instruction) -> None:
+        learnt.append(instruction)
+        learn_constant(instruction)
+
+    monkeypatch.setattr(modules, "learn_constant", learn)
+    program = Program()
+    x, y = (program.main.add_parameter(n, FLOAT) for n in "xy")
+    total = program.main.add("add", x, y)
+    program.main.set_inputs(total, [y, x])
+    assert not learnt
+    one, two = (program.main.add_literal(np.full(2, n, np.float32)) for n in (1, 2))
+    program.main.set_inputs(total, [one, two])
+    assert total.is_constant
+    program.main.set_inputs(total, [one, x])
+    assert not total.is_constant
+    assert learnt == [total, total]
+
+
+def test_unused_instructions_are_listed_from_the_end():
+    program = Program()
+    x = program.main.add_parameter("x", FLOAT)
+    first, second = program.main.add("neg", x), program.main.add("abs", x)
+    program.main.add_return(x)
+    end = program.main.last
+    assert program.main.unused == [end, second, first]
