@@ -42,7 +42,7 @@ def test_each_addition_has_its_answer(opened: Notebook):
     assert "the largest value is" in opened.text("run_trace")
     assert "inferences/s" in opened.text("run_trace")
     assert "checks passed" in opened.text('mode="bisect"')
-    assert "from HardSwish" in opened.text('mode="bisect"')
+    assert "from Conv." in opened.text('mode="bisect"')
     assert opened.text("migraphx.save").count("= True") == 2
     assert '"passed": true' in opened.text("migraphx.save")
 

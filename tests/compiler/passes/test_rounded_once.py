@@ -100,22 +100,6 @@ def test_a_division_stays_where_the_reciprocal_would_be_rounded(type, count, sta
     assert ("div" in names(program)) == stays
 
 
-@pytest.mark.parametrize(
-    ("value", "wide"),
-    [(0.7978846, True), (0.125, False), (3.0, False), (1e9, False), (1e-12, False)],
-)
-def test_arithmetic_with_a_number_that_would_be_rounded_stays_in_float(value, wide):
-    program = Program()
-    x = program.main.add_parameter("x", Shape("float", (4, 8)))
-    n = program.main.add_literal(np.full((1,), value, np.float32))
-    y = program.main.add("mul", x, program.main.add("multibroadcast", n, out_lens=(4, 8)))
-    program.main.add_return(program.main.add("sqrt", y))
-    run_pass(pass_named("quantize_float"), program)
-    kinds = {i.name: i.shape.type for i in program.main}
-    assert kinds["sqrt"] is DType.HALF
-    assert kinds["mul"] is (DType.FLOAT if wide else DType.HALF)
-
-
 def network(program):
     """A convolution, its batch norm as a factor and a term for each channel, and an activation."""
     m, random = program.main, np.random.default_rng(3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.builtin import Undefined, Unknown
 from workbench.compiler.ir.dtypes import DType
@@ -13,9 +11,8 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.selectors import Selector, select, selectors_of
 from workbench.compiler.ops.control import GetTupleElem, If, Loop
 from workbench.compiler.ops.convert import Convert
-from workbench.compiler.ops.pointwise import Add, Div, Mul, Sub
 from workbench.compiler.passes.base import Pass, register
-from workbench.compiler.rewrite import behind_broadcasts, change
+from workbench.compiler.rewrite import change
 
 _KEPT = (Convert, GetTupleElem, If, Loop, Undefined, Unknown)
 
@@ -23,8 +20,6 @@ _KEPT = (Convert, GetTupleElem, If, Loop, Undefined, Unknown)
 @register
 class QuantizeFloat(Pass):
     """Compute float operations in half or bfloat16; parameters and results keep their type.
-
-    Arithmetic with one number that would be rounded stays in float, which costs kernels nothing.
 
     Attributes:
         type: ``fp16`` or ``bf16``.
@@ -60,28 +55,8 @@ class QuantizeFloat(Pass):
 def _quantize(module: Module, target: DType, kept: frozenset[int]) -> None:
     narrowed: dict[Instruction, Instruction] = {}
     for instruction in module:
-        if instruction.id in kept or not computes_in_float(instruction):
-            continue
-        if not _has_fine_constant(instruction, target):
+        if instruction.id not in kept and computes_in_float(instruction):
             narrow(instruction, target, narrowed)
-
-
-def _has_fine_constant(instruction: Instruction, target: DType) -> bool:
-    """Whether an operation is arithmetic with one number that the narrower type has no exact value for.
-
-    The operation stays in float: rounding a number like 1 / sqrt(2) would change all elements alike.
-    """
-    if not isinstance(instruction.op, Add | Sub | Mul | Div):
-        return False
-    return any(_is_fine(behind_broadcasts(i), target) for i in instruction.inputs)
-
-
-def _is_fine(constant: Instruction, target: DType) -> bool:
-    if constant.literal is None or constant.shape.elements != 1:
-        return False
-    value = abs(float(constant.literal.numpy().reshape(-1)[0]))
-    rounded = float(np.asarray(value).astype(target.numpy)) if value <= target.format.largest else 0
-    return rounded not in (0, value)
 
 
 def computes_in_float(instruction: Instruction) -> bool:
