@@ -41,6 +41,7 @@ def faked(monkeypatch, microseconds):
             asked.append((problem, text))
 
     monkeypatch.setattr(tuning, "_measure", measure)
+    monkeypatch.setattr(tuning, "_run_seconds", lambda *_: 1.0)
     return asked
 
 
@@ -110,6 +111,31 @@ def test_kernels_change_with_the_choice(build, monkeypatch):
     found = build.tune(most=3)
     assert all(one.gain == 2 and one.chosen == list(one.seconds)[1] for one in found)
     assert [s.launch.kernel.name for s in build.runner.plan().kernels] != estimated
+
+
+@pytest.mark.parametrize(
+    ("together", "used"),
+    [([3, 2, 4], 1), ([3, 3.5, 4], 2), ([5, 5, 4], 0)],
+    ids=["those that gain much", "all", "none"],
+)
+def test_the_choices_are_those_with_which_the_whole_program_is_fastest(
+    build, monkeypatch, together, used
+):
+
+    def measure(_program, _device, _load, _inputs, chosen, known):
+        for number, (problem, text) in enumerate(chosen.items()):
+            times = known.setdefault(problem, {})
+            times[text] = 1e-6 * (10 if not times else (9.5, 5)[number])
+
+    monkeypatch.setattr(tuning, "_measure", measure)
+    seconds, asked = iter([*together, *(1 + s for s in reversed(together))]), []
+    monkeypatch.setattr(
+        tuning, "_run_seconds", lambda *given: asked.append(given[-1]) or next(seconds)
+    )
+    found = build.tune(most=2)
+    assert [len(chosen) for chosen in asked] == [2, 1, 0, 0, 1, 2]
+    assert sum(one.gain > 1 for one in found) == used
+    assert sum(build.runner.choices[p.name] != next(iter(p.seconds)) for p in found) == used
 
 
 def test_kernels_tell_of_the_search_until_others_are_chosen(build, monkeypatch):
