@@ -50,6 +50,11 @@ class Place:
     offset: int = 0
     """The offset from the start of the root's memory, in elements."""
 
+    @property
+    def end(self) -> int:
+        """The bytes from the start of the root's memory to the end of the tensor."""
+        return (self.offset + self.shape.element_space) * self.shape.type.size
+
 
 @dataclass(frozen=True)
 class Kernel:

@@ -34,8 +34,7 @@ def overlap(one: Place, other: Place) -> bool:
 
 
 def _stretch(place: Place) -> tuple[int, int]:
-    size = place.shape.type.size
-    return place.offset * size, (place.offset + place.shape.element_space) * size
+    return place.offset * place.shape.type.size, place.end
 
 
 def viewed(instruction: Instruction, places: Places) -> list[Place] | None:

@@ -139,11 +139,16 @@ class Plan:
         """The steps that a profile times, and how often a run takes each."""
         return [one for s in self.steps for one in apart(s)]
 
+    @cached_property
+    def launches(self) -> int | None:
+        """The number of kernels that a run launches; None if the host or another replica takes part in it."""
+        counts = [launches_of(s) for s in self.steps]
+        return None if None in counts else sum(filter(None, counts))
+
     @property
     def is_fixed(self) -> bool:
         """Whether every run makes the same launches, and not too many for a graph."""
-        counts = [launches_of(s) for s in self.steps]
-        return None not in counts and sum(filter(None, counts)) <= MOST_LAUNCHES
+        return self.launches is not None and self.launches <= MOST_LAUNCHES
 
 
 def flat(steps: Iterable[Step]) -> Iterator[Step]:

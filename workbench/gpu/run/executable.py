@@ -36,7 +36,7 @@ from workbench.gpu.lowering.plan import (
 from workbench.gpu.run.collectives import exchange, settle
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 from workbench.gpu.run.in_place import in_place
-from workbench.gpu.run.lent import copies_pay, results_of, size_of
+from workbench.gpu.run.lent import copies_pay, results_of
 from workbench.gpu.run.memory import allocated, free_all
 from workbench.gpu.run.pieces import Pieces
 from workbench.gpu.run.ready import Preparation, Ready, failed, iterations, launches, swapped, uses
@@ -302,7 +302,7 @@ class Executable:
             for array, place in results:
                 if place.root not in bound or bound[place.root] is not array.pointer:
                     source = bound.get(place.root, self._pointers[place.root])
-                    self.device.copy(array.pointer, source, size_of(place), stream)
+                    self.device.copy(array.pointer, source, place.end, stream)
             return [a for a, _ in results]
 
     def _replayed(self, lent: Mapping[Root, DeviceArray], stream: Stream) -> list[DeviceArray]:
@@ -311,10 +311,10 @@ class Executable:
         for place in self.plan.parameters.values():
             if place.root in lent:
                 pointer = lent[place.root].pointer
-                self.device.copy(self._pointers[place.root], pointer, size_of(place), stream)
+                self.device.copy(self._pointers[place.root], pointer, place.end, stream)
         self._launch_all(stream)
         for array, place in results:
-            self.device.copy(array.pointer, self._pointers[place.root], size_of(place), stream)
+            self.device.copy(array.pointer, self._pointers[place.root], place.end, stream)
         return [array for array, _ in results]
 
     def _borrowed(self, given: dict[str, Any], stream: Stream) -> dict[Root, DeviceArray]:

@@ -123,8 +123,7 @@ def _memory(device: Device, pointer: Pointer, place: Place) -> Array | None:
     shape, type = place.shape, place.shape.type.numpy
     if not shape.elements:
         return np.empty(shape.lens, type)
-    size = (place.offset + shape.element_space) * type.itemsize
-    bytes = None if pointer is None else device.in_place(pointer, size)
+    bytes = None if pointer is None else device.in_place(pointer, place.end)
     return None if bytes is None else seen_as(bytes.view(type), shape, place.offset)
 
 

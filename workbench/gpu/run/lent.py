@@ -7,16 +7,11 @@ from collections.abc import Collection, Mapping
 from workbench.compiler.errors import DeviceError
 from workbench.gpu.devices.base import Device, Pointer
 from workbench.gpu.kernels.kernel import Place, Root
-from workbench.gpu.lowering.plan import Plan, launches_of
+from workbench.gpu.lowering.plan import Plan
 from workbench.gpu.run.device_array import DeviceArray
 
 COPIED_PER_LAUNCH = 1 << 22
 """Bytes that a GPU copies in the time in which the host starts a kernel, about 3 microseconds."""
-
-
-def size_of(place: Place) -> int:
-    """The bytes from the start of a value's memory to its end."""
-    return (place.offset + place.shape.element_space) * place.shape.type.size
 
 
 def copies_pay(plan: Plan, lent: Mapping[Root, DeviceArray], written: Collection[Root]) -> bool:
@@ -27,10 +22,9 @@ def copies_pay(plan: Plan, lent: Mapping[Root, DeviceArray], written: Collection
     """
     if not plan.is_fixed or any(root in written for root in lent):
         return False
-    launches = sum(launches_of(step) or 0 for step in plan.steps)
     copied = [place for place in plan.parameters.values() if place.root in lent]
     copied += [place for places in plan.outputs for place in places]
-    return sum(map(size_of, copied)) <= launches * COPIED_PER_LAUNCH
+    return sum(place.end for place in copied) <= (plan.launches or 0) * COPIED_PER_LAUNCH
 
 
 def results_of(
