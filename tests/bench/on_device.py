@@ -44,7 +44,7 @@ def burst_seconds(executable: Executable, inputs: dict[str, Any], repeat: int = 
     """Seconds of a run among many in one graph: of kernels so short that the host's launches take longer."""
     executable.run(inputs)
     device, stream = executable.device, executable.stream
-    with device.capture(stream) as captured:
+    with device.capture(stream, overlap=True) as captured:
         for _ in range(BURST):
             executable._steps(executable._ready, stream)
     bursts = seconds_of(device, lambda: device.replay(captured[0], stream), stream, repeat)

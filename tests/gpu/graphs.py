@@ -32,7 +32,7 @@ class Graphs:
 
         return keep
 
-    def capture(self, *_: Any) -> Any:
+    def capture(self, *_: Any, **__: Any) -> Any:
         calls = self.thread.calls = []
         captured: list[Any] = []
         yield captured

@@ -227,7 +227,7 @@ class Recorder:
         self.refuses, self.silent = refuses, silent
         self.count = 0
 
-    def capture(self, stream):
+    def capture(self, stream, overlap=False):
         device = self
 
         class Capture:

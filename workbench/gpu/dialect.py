@@ -3,7 +3,8 @@
 A kernel's source uses only these words: ``KERNEL(threads)`` before its name, ``GLOBAL`` before what a
 pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` before a function,
 ``BARRIER()``, ``GROUP(a)`` and ``LOCAL(a)`` for a = 0, 1, 2, ``UNROLL`` before a loop, ``RESTRICT``
-after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, the types
+after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, ``AFTER_OTHERS()``
+before it reads what other kernels write, or writes itself, the types
 ``f32 f64 i8 u8 i16 u16 i32 u32 i64 u64``, and functions that C's library has, of which those for
 ``f32`` and ``f64`` have one name. ``FAST_EXP`` and ``FAST_DIV`` of ``f32`` may be wrong in their last
 bits, and ``FAST_EXP`` may be 0 where the power is no normal number; ``MIN_F32`` and ``MAX_F32`` give NaN
@@ -49,6 +50,20 @@ typedef unsigned int u32;
 typedef {long} i64;
 typedef unsigned {long} u64;
 """
+
+_CUDA_ORDER = """\
+#if __CUDA_ARCH__ >= 900
+#define AFTER_OTHERS() asm volatile("griddepcontrol.launch_dependents; griddepcontrol.wait;" ::: "memory")
+#else
+#define AFTER_OTHERS()
+#endif
+"""
+"""A kernel may begin while the one before it ends, and waits for it there (PTX ISA, ``griddepcontrol``)."""
+
+_IN_ORDER = """\
+#define AFTER_OTHERS()
+"""
+"""A kernel begins when the one before it has ended."""
 
 _CPP_WORDS = """\
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
@@ -153,7 +168,7 @@ DEVICE u16 f64_half(f64 x) {
 """
 
 _CPP = _TYPES.format(long="long long") + _CPP_WORDS + _FAST_WORDS
-CUDA = Dialect("cuda", _CPP + _CUDA_HALVES, Machine(warp=32))
+CUDA = Dialect("cuda", _CPP + _CUDA_ORDER + _CUDA_HALVES, Machine(warp=32))
 
 
 def cuda_dialect(capability: int) -> Dialect:
@@ -162,7 +177,7 @@ def cuda_dialect(capability: int) -> Dialect:
     return replace(CUDA, machine=replace(CUDA.machine, matrix=matrix))
 
 
-_OPENCL = _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS
+_OPENCL = _TYPES.format(long="long") + _IN_ORDER + _OPENCL_WORDS + _NAN_WORDS
 
 
 def opencl_dialect(machine: Machine) -> Dialect:
@@ -182,4 +197,4 @@ def hip_dialect(warp: int) -> Dialect:
         warp: Work items of a wave: 64 on gfx9, 32 on gfx10 and later.
     """
     halves = f"#if defined(__CUDACC_RTC__)\n{_CUDA_HALVES}#else\n{_AMD_HALVES}#endif\n"
-    return Dialect("hip", _CPP + halves, Machine(warp=warp))
+    return Dialect("hip", _CPP + _IN_ORDER + halves, Machine(warp=warp))

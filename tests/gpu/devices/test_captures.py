@@ -51,6 +51,7 @@ def device(kind: type[Any]) -> tuple[Any, Driver]:
     made._driver = made._hip = driver
     made._success, made._context, made.lost = 0, 1, ""
     made._captures, made._capturing = RLock(), set()
+    made._overlapping, made._overlaps = set(), True
     made._streams, made._modules, made._graphs = [], [], []
     if kind is CudaDevice:
         made._name = "cuda:0"

@@ -303,8 +303,14 @@ class Device(ABC):
         """Whether the work before a recorded event is done; does not wait."""
 
     @contextmanager
-    def capture(self, stream: Stream) -> Generator[list[Any]]:
-        """Capture launches on the stream inside the block as a graph, the list's one element."""
+    def capture(self, stream: Stream, overlap: bool = False) -> Generator[list[Any]]:
+        """Capture launches on the stream inside the block as a graph, the list's one element.
+
+        Args:
+            stream: The stream.
+            overlap: Whether a kernel may begin as the one before it ends, where the device can do so. Each
+                then has to wait for it by itself: every kernel of a plan does (``AFTER_OTHERS``).
+        """
         raise DeviceError(f"{self.kind} has no graphs")
         yield []
 

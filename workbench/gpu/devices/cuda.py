@@ -24,6 +24,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
+from workbench.gpu.devices.early_launch import LEAST_CAPABILITY, early_launch
 from workbench.gpu.devices.handles import Handle, number_of, uncollected
 from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
@@ -186,6 +187,9 @@ class CudaDevice(Device):
         self._modules: list[int] = []
         self._graphs: list[int] = []
         self._capturing: set[int] = set()
+        self._overlapping: set[int] = set()
+        """The streams in whose captures a kernel may begin as the one before it ends."""
+        self._overlaps = int(self.facts.arch.removeprefix("sm_")) >= LEAST_CAPABILITY
         self._captures = RLock()
         """Held during a capture, in which the driver refuses to wait for the whole device."""
 
@@ -351,13 +355,18 @@ class CudaDevice(Device):
         table = (ctypes.c_void_p * max(len(kept), 1))(*map(ctypes.addressof, kept))
         sizes = (*grid, *block, shared)
         run, enter, success = self._driver.cuLaunchKernel, self._enter, self._success
-        number = function.number
+        number, overlapping = function.number, self._overlapping
         what = f"run kernel {function.name} on a grid of {grid} blocks of {block}"
         alive = (kept, table, function)
 
         def launch(stream: Stream = None) -> None:
             enter()
-            result = run(number, *sizes, number_of(stream), ctypes.addressof(alive[1]), 0)
+            queue, address = number_of(stream), ctypes.addressof(alive[1])
+            if queue in overlapping:
+                early = early_launch(self._driver, sizes, queue)
+                result = self._driver.cuLaunchKernelEx(early, number, address, 0)
+            else:
+                result = run(number, *sizes, queue, address, 0)
             if result[0] is not success:
                 self._must(result, what)
 
@@ -431,7 +440,7 @@ class CudaDevice(Device):
         return True
 
     @contextmanager
-    def capture(self, stream: Stream) -> Generator[list[Any]]:
+    def capture(self, stream: Stream, overlap: bool = False) -> Generator[list[Any]]:
         """Capture launches on the stream inside the block as a graph, the list's one element."""
         if stream is None:
             raise DeviceError(f"{self._name}: the default stream cannot be captured; use stream()")
@@ -440,6 +449,8 @@ class CudaDevice(Device):
         captured: list[Any] = []
         with self._captures, uncollected():
             self._begin(number)
+            if overlap and self._overlaps:
+                self._overlapping.add(number)
             try:
                 yield captured
             except BaseException:
@@ -449,6 +460,7 @@ class CudaDevice(Device):
                 raise
             finally:
                 self._capturing.discard(number)
+                self._overlapping.discard(number)
             graph = self._must(driver.cuStreamEndCapture(number), "end the capture of a stream")
         made = driver.cuGraphInstantiate(graph, 0)
         driver.cuGraphDestroy(graph)

@@ -276,8 +276,8 @@ class HipDevice(Device):
         return True
 
     @contextmanager
-    def capture(self, stream: Stream) -> Generator[list[Any]]:
-        """Capture launches on the stream inside the block as a graph, the list's one element."""
+    def capture(self, stream: Stream, overlap: bool = False) -> Generator[list[Any]]:
+        """Capture launches on the stream inside the block as a graph; kernels never overlap."""
         if stream is None:
             raise DeviceError(f"{self._label}: the default stream cannot be captured; use stream()")
         hip, number, captured = self._hip, number_of(stream), list[Any]()

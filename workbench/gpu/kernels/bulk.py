@@ -6,7 +6,7 @@ free again. A block goes on to further parts of the product, whose first stages 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.tensors import Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels.kernel import Builder
+from workbench.gpu.kernels.kernel import ORDER, Builder
 from workbench.gpu.kernels.matrix import UNITS, Blocking
 from workbench.gpu.kernels.matrix_tiles import CHUNK, COPIES, WARP
 from workbench.gpu.kernels.product import Operand, Product, Store
@@ -177,6 +177,7 @@ class Bulk(Warpgroup):
             self._load_all()
         w.line("HANDOVER();")
         with w.block(f"MULTIPLYING({warp}, {self.last})"):
+            w.line(ORDER)
             if self._has_many_sums:
                 w.line(f"REGISTERS(inc, {MANY_REGISTERS});")
             self._multiply_all(store)
@@ -217,28 +218,61 @@ class Bulk(Warpgroup):
         w, stages = self.w, self.stages
         for name, *_ in self.maps:
             w.line(f"map_needed(&{name});")
+        early = [side for side in range(2) if self._is_constant(side)]
+        ahead = self._load_early(early) if early else 0
+        w.line(ORDER)
         with self._parts() as done, w.loop(self.steps) as step:
             number = w.define("u32", f"{done} + {step.text()}", "s")
             place = w.define("u32", f"{number} % {stages}", "s")
-            with w.block(f"if ({number} >= {stages})"):
-                w.line(f"barrier_wait(empty + {place} * {BARRIER}, {number} / {stages} + 1 & 1);")
             w.line(f"const u32 ready = full + {place} * {BARRIER};")
-            w.line(f"barrier_expect(ready, {self.cut.stage});")
-            k = (self.part * self.steps + step) * self.cut.depth
-            for side, start in enumerate((self.row, self.column)):
-                self._load(side, f"p + {place} * {self.cut.stage}", start, k)
+            with w.block(f"if ({number} >= {ahead})" if ahead else ""):
+                with w.block(f"if ({number} >= {stages})"):
+                    turn = f"{number} / {stages} + 1 & 1"
+                    w.line(f"barrier_wait(empty + {place} * {BARRIER}, {turn});")
+                w.line(f"barrier_expect(ready, {self.cut.stage});")
+                for side in early:
+                    self._load(side, place, step)
+            for side in range(2):
+                if side not in early:
+                    self._load(side, place, step)
 
-    def _load(self, side: int, to: str, start: Index, k: Index) -> None:
-        """Begin to load a tile of an operand, whose rows are lines of 128 bytes."""
+    def _load_early(self, sides: Sequence[int]) -> int:
+        """Begin to load constants for the first stages, whatever the kernels before this one still do.
+
+        Returns:
+            The number of stages.
+        """
+        w, ahead = self.w, min(self.stages, self.steps)
+        with w.block(""):
+            super()._place_block(self.block)
+            with w.loop(ahead) as step:
+                w.line(f"const u32 ready = full + {step.text()} * {BARRIER};")
+                w.line(f"barrier_expect(ready, {self.cut.stage});")
+                for side in sides:
+                    self._load(side, step.text(), step)
+        return ahead
+
+    def _is_constant(self, side: int) -> bool:
+        """Whether an operand is a constant of the program, which no kernel writes."""
+        product = self.product
+        operand, length = _operands(product)[side]
+        one = plain(operand, product.lens, length, product.k, self.b.tensors)
+        return one is not None and self.b.root(one.pointer).kind == "literal"
+
+    def _load(self, side: int, place: str, step: Index) -> None:
+        """Begin to load a tile of an operand, whose rows are lines of 128 bytes, for a step into a stage."""
         w, tile, (name, batch, wide) = self.w, self.tiles[side], self.maps[side]
+        start = (self.row, self.column)[side]
+        k = (self.part * self.steps + step) * self.cut.depth
+        to = f"p + {place} * {self.cut.stage}"
         for begin in range(0, tile.span, wide):
-            place = f"{to} + {tile.first + begin * DEPTH * tile.size}"
+            there = f"{to} + {tile.first + begin * DEPTH * tile.size}"
             ends = [k, start + begin]
             near, far = ends if tile.operand.along_k else ends[::-1]
             at = (near, far, *(self.batch[a] for a in reversed(batch)))
             w.need(copy_function(len(at)))
             w.line(
-                f"copy_tile_{len(at)}({place}, &{name}, ready, {', '.join(i.text() for i in at)});"
+                f"copy_tile_{len(at)}({there}, &{name}, ready, {', '.join(i.text() for i in at)});"
             )
 
     def _map(self, side: int) -> tuple[str, tuple[int, ...], int]:
@@ -304,9 +338,10 @@ def _blocking(
 
 
 BLOCKINGS = (
-    _blocking(128, 256, 0.64, 4, 1.6, teams=1), _blocking(128, 192, 0.53, 5, 1.3, teams=1),
+    _blocking(128, 256, 0.64, 4, 3.4, teams=1), _blocking(128, 192, 0.53, 5, 2.4, teams=1),
+    _blocking(192, 192, 0.86, 4, 2.3, teams=1),
     _blocking(128, 192, 0.56, 5, 0.7), _blocking(128, 128, 0.36, 6, 0.7),
-    _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 0.3),
+    _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 1.0),
     _blocking(64, 128, 0.22, 8, 0.1), _blocking(64, 64, 0.16, 8, 0.1),
 )  # fmt: skip
 

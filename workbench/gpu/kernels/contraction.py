@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
@@ -143,7 +144,16 @@ def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
         return Operand(value, along, k if along else own, size, address=address)
 
     made = Product(heart, tuple(lens), m, n, k, operand(0, m), operand(1, n), _as_stored)
-    return made.stacked() if made.batch > 1 and m <= MOST_ROWS and _is_shared(heart) else made
+    if made.batch > 1 and _is_shared(heart):
+        even = not lowering.machine.is_cpu and _are_even(a[:-1], (*lens, m))
+        return made.stacked() if even or m <= MOST_ROWS else made
+    return made
+
+
+def _are_even(strides: Sequence[int], lens: Sequence[int]) -> bool:
+    """Whether the rows of all matrices follow each other by the same stride."""
+    axes = [(s, n) for s, n in zip(strides, lens, strict=True) if n != 1]
+    return all(far == near * count for (far, _), (near, count) in pairwise(axes))
 
 
 def _is_shared(heart: Instruction) -> bool:

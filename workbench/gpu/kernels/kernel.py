@@ -24,6 +24,8 @@ BLOCK = 256
 _LARGE = 1 << 31
 _DIGITS = 16
 """Hexadecimal digits of the digest in a kernel's name. Code is found by name, so 8 would soon collide."""
+ORDER = "AFTER_OTHERS();"
+"""The line before which a kernel neither writes memory nor reads what other kernels write."""
 _ENTRY = "ENTRY"
 """A placeholder for the kernel's name until its source is known."""
 
@@ -136,6 +138,10 @@ class Builder:
             self._writes.add(place.root)
         return Memory(self._pointers[key], place.shape, place.offset)
 
+    def root(self, name: str) -> Root:
+        """The memory that a pointer points to."""
+        return next(root for (root, _), known in self._pointers.items() if known == name)
+
     def scratch(self, root: Root, type: DType, writes: bool = False) -> str:
         """The pointer to scratch memory of an element type."""
         return self.memory(Place(root, Shape(type, (1,))), writes).name
@@ -163,7 +169,8 @@ class Builder:
         parameters = ", ".join(self._parameter(*item) for item in self._pointers.items())
         definitions = "".join(f"{d}\n" for d in self.w.definitions)
         parameters += "".join(f", TILE_MAP({name})" for name in self._maps.values())
-        text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{body}\n}}\n"
+        first = "" if ORDER in body else f"  {ORDER}\n"
+        text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{first}{body}\n}}\n"
         digest = hashlib.sha256(f"{text}{block}{[*self._maps]}".encode()).hexdigest()[:_DIGITS]
         name = f"{self._purpose}_{digest}"
         source = text.replace(_ENTRY, name)

@@ -57,7 +57,7 @@ class Pieces:
         """
         for piece in self._pieces:
             if piece.graph is None and piece.fits and self._has_run:
-                with device.capture(own) as captured:
+                with device.capture(own, overlap=True) as captured:
                     start(piece.ready, own, is_last=piece.is_last)
                 piece.graph = captured[0]
             if piece.graph is None:

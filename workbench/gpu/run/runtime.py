@@ -214,7 +214,7 @@ class Runtime(Executable):
             return
         if self._captured is None:
             stream_of_captures = self.loaded.captures
-            with self.device.capture(stream_of_captures) as captured:
+            with self.device.capture(stream_of_captures, overlap=True) as captured:
                 for launch in self._launches:
                     launch(stream_of_captures)
             self._captured = captured[0]

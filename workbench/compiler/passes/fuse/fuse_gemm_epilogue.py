@@ -15,7 +15,7 @@ from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.attention.recognition import is_relaid, is_shaped
 from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
-from workbench.compiler.rewrite.bodies import Body, unused_name
+from workbench.compiler.rewrite.bodies import Body, prune_all, unused_name
 
 PRODUCTS = names_where(lambda cls: cls.contraction)
 
@@ -148,6 +148,39 @@ def _take_all(body: Body, views_of: dict[Instruction, list[Instruction]]) -> Non
             body.take(view)
         if not views:
             body.inner(operand)
+
+
+# From attention to the reshape after it
+
+
+def _ends_attention(root: Instruction) -> bool:
+    return is_relaid(root) and _copies(root) and any(is_attention(w[0]) for w in _ways(root))
+
+
+@rule(Pattern(frozenset({"reshape"}), binding="root", structure=_ends_attention))
+def find_attention_reshape(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """reshape(transpose(group[tag=attention](q…))) → group[tag=attention](q…)"""
+    (way,) = _ways(root)
+    producer = way[0]
+    if producer.shape.is_dynamic or root.shape.is_dynamic:
+        return Decline(
+            f"{producer.name} #{producer.id} has dynamic dimensions; a body has static ones"
+        )
+    for value, following in zip(way, [*way[1:], root], strict=True):
+        if reason := _other_users(value, following):
+            return Decline(reason)
+    (old,) = producer.modules
+    name = unused_name(b.program, f"{old.name}:{root.name}")
+    body = Body(b.program.create_module(name, bypass=True))
+    (result,) = body.absorb(old, producer.inputs)
+    body.know(producer, result)
+    for value in way[1:]:
+        body.take(value)
+    new = body.stand_for(root, "group", tag=producer.op.attributes()["tag"])
+    prune_all([producer])
+    b.program.remove_module(old)
+    body.module.rename(old.name)
+    return new
 
 
 # Views on operands
@@ -322,7 +355,8 @@ class FuseGemmEpilogue(RewritePass):
     """Products and convolutions become one kernel with the elementwise work after and before them.
 
     Bias, residual, activation and dequantisation go into the kernel of the product that they follow; so do
-    views on its operands, and elementwise work on one input. Attention also takes views on its operands. A
+    views on its operands, and elementwise work on one input. Attention also takes views on its operands, and
+    the reshape after it, so that it stores elements where the product that follows reads them in order. A
     value with a second user stays outside. A product without such work is left alone, unless a reshape
     would copy one of its operands: a fused kernel reads the elements in place.
     """
@@ -333,12 +367,13 @@ class FuseGemmEpilogue(RewritePass):
         find_pointwise_gemm,
         find_view_group,
         find_view_gemm,
+        find_attention_reshape,
     )
 
     def apply(self, program: Program) -> None:
         """Fuse the work after products into their kernels, then the remaining work before them."""
         program.numbers.clear()
-        after = [one for one in self.active if one is find_gemm_pointwise]
-        before = [one for one in self.active if one is not find_gemm_pointwise]
+        after = [one for one in self.active if one in (find_gemm_pointwise, find_attention_reshape)]
+        before = [one for one in self.active if one not in after]
         drive(program, after)
         drive(program, before)

@@ -12,6 +12,7 @@ from workbench.compiler.ir.selectors import Selector, select, selectors_of
 from workbench.compiler.ops.control import GetTupleElem, If, Loop
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, register
+from workbench.compiler.passes.broadcasting import is_broadcast
 from workbench.compiler.rewrite import change
 
 _KEPT = (Convert, GetTupleElem, If, Loop, Undefined, Unknown)
@@ -92,8 +93,13 @@ def narrow(
 def _converted(
     value: Instruction, before: Instruction, op: Operation, narrowed: dict[Instruction, Instruction]
 ) -> Instruction:
+    """A value in the narrower type; of a broadcast, what it repeats is converted, so constants still show."""
     if value.shape.type is not DType.FLOAT:
         return value
     if value not in narrowed or narrowed[value].module is not before.module:
-        narrowed[value] = before.module.insert(before, op, value)
+        if is_broadcast(value):
+            source = _converted(value.inputs[0], before, op, narrowed)
+            narrowed[value] = before.module.insert(before, value.op, source)
+        else:
+            narrowed[value] = before.module.insert(before, op, value)
     return narrowed[value]
