@@ -80,6 +80,12 @@ def test_the_source_is_what_was_compiled(build: Build):
         assert kernel.code_object
 
 
+def test_each_waits_for_the_one_before_it(build: Build):
+    for kernel in build.kernels():
+        start = kernel.body[kernel.body.index("KERNEL(") :]
+        assert start.partition("{")[2].lstrip().startswith("AFTER_OTHERS();")
+
+
 def test_equal_kernels_share_their_code():
     program = wb.Program()
     x = program.main.add_parameter("x", wb.Shape("float", (64,)))

@@ -5,6 +5,7 @@
 import gc
 from threading import Event, RLock, Thread
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,9 +25,14 @@ class Driver:
         self.capturing = self.refused = False
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("CUlaunchAttribute", "CUlaunchConfig"):
+            return lambda: Driver.Fields(value=Driver.Fields())
         if name[0].isupper() or name.endswith(("_t", "Mode")):  # an enumeration
             return Driver.Names()
         return lambda *_: self.call(name)
+
+    class Fields(SimpleNamespace):
+        """A structure."""
 
     class Names:
         def __getattr__(self, name: str) -> int:
@@ -131,3 +137,32 @@ def test_a_capture_that_fails_ends_and_leaves_nothing(kind: type[Any]):
     assert not driver.capturing
     assert driver.count("GraphDestroy") == 1
     assert driver.count("Instantiate") == 0
+
+
+class Function:
+    """A loaded kernel."""
+
+    number, name, dynamic = 5, "kernel", 0
+
+
+def test_kernels_begin_early_only_in_captures_that_allow_it():
+    made, driver = device(CudaDevice)
+    run = made.prepare(Function(), (4, 1, 1), (32, 1, 1), 0, [64])
+    run(7)
+    with made.capture(7):
+        run(7)
+    assert driver.count("cuLaunchKernelEx") == 0
+    with made.capture(7, overlap=True):
+        run(7)
+        run(8)  # another stream
+    run(7)
+    assert driver.count("cuLaunchKernelEx") == 1
+    assert driver.count("cuLaunchKernel") == 5
+
+
+def test_older_devices_launch_in_order():
+    made, driver = device(CudaDevice)
+    made._overlaps = False
+    with made.capture(7, overlap=True):
+        made.prepare(Function(), (4, 1, 1), (32, 1, 1), 0, [64])(7)
+    assert driver.count("cuLaunchKernelEx") == 0

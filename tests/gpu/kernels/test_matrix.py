@@ -124,6 +124,43 @@ def test_a_product_of_floats_is_ieee_at_the_ends_of_the_range(device: Device):
     np.testing.assert_allclose(np.asarray(ran.values[0]).reshape(20, 24), wanted, 1e-4, 1e-5)
 
 
+def by_weights(*lens: int, columns: int = 72) -> Program:
+    """A product with a constant, which all matrices of the batch share."""
+    program, values = Program(), np.random.default_rng(7)
+    x = program.main.add_parameter("a", Shape("half", lens))
+    weights = values.standard_normal((lens[-1], columns)).astype(np.float16)
+    y = program.main.add_literal(weights)
+    if lens[:-2]:
+        y = program.main.add("multibroadcast", y, out_lens=(*lens[:-2], lens[-1], columns))
+    program.main.add_return(program.main.add("dot", x, y))
+    return program
+
+
+@pytest.mark.parametrize("blocking", [TEAMS, TOGETHER], ids=str)
+def test_a_product_with_constants_that_are_loaded_early_is_right(blocking, device: Device):
+    with planned(blocking):
+        expect(by_weights(130, 72), device, warpgroup.CAPABILITY, TOLERANCE["half"])
+
+
+@pytest.mark.parametrize(("program", "copies"), [(by_weights(64, 72), 1), (product(64, 72, 64), 0)])
+def test_only_constants_are_loaded_before_other_kernels_have_ended(program: Program, copies: int):
+    with planned(TOGETHER):
+        plan = lower(program, with_matrix_units(warpgroup.CAPABILITY))
+    (step,) = plan.kernels
+    body = step.launch.kernel.source.partition("KERNEL(")[2]
+    before, *after = body.split("AFTER_OTHERS();")
+    assert before.count("copy_tile_2(") == copies * 2  # 128 columns, 64 at a time
+    assert len(after) == 2  # the warp that loads, and those that multiply
+    assert "y2[" not in before
+
+
+def test_matrices_that_share_constants_are_one_product(device: Device):
+    program = by_weights(3, 50, 72)
+    plan = lower(program, with_matrix_units(warpgroup.CAPABILITY))
+    assert [s.launch.problem.split(",")[0] for s in plan.kernels] == ["dot half 150x72x72"]
+    expect(program, device, warpgroup.CAPABILITY, TOLERANCE["half"])
+
+
 def test_columns_past_a_slice_are_not_part_of_the_sums(device: Device):
     program = Program()
     a = program.main.add_parameter("a", Shape("half", (20, 80)))
