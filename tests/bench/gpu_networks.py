@@ -9,6 +9,7 @@ import copy
 import gc
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,11 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     options = {"precision": "fp16"} if half else {}
     build = wb.compile(program, target="gpu", record=False, **options)
     times = {OURS: _seconds(build, inputs)}
-    build.tune(inputs)
+    tunings = [build.tune(inputs)]
     times[TUNED], results = _seconds(build, inputs), {TUNED: np.asarray(build.run(inputs)[0])}
     if half and name in SUMMED:
         build = wb.compile(program, target="gpu", record=False, keep="op:add", **options)
-        build.tune(inputs)
+        tunings.append(build.tune(inputs))
         times[SUMS], results[SUMS] = _seconds(build, inputs), np.asarray(build.run(inputs)[0])
     work, results[TORCH] = _compiled(copy.deepcopy(module), arguments, field, half)
     times[TORCH] = tuple(on_device.torch_seconds(work))
@@ -68,7 +69,8 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         for who, result in results.items()
     }
     gc.collect()
-    return _outcome(subject, timings, errors)
+    chosen = tuple((t.device, {p.name: p.chosen for p in t if p.gain > 1}) for t in tunings)
+    return replace(_outcome(subject, timings, errors), choices=chosen)
 
 
 def _seconds(build: Any, inputs: dict[str, Any]) -> tuple[float, ...]:

@@ -91,6 +91,8 @@ class Outcome:
     claims: tuple[Claim, ...] = ()
     facts: tuple[tuple[str, Any], ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
+    choices: tuple[tuple[str, dict[str, str]], ...] = ()
+    """What tuning chose instead of estimates, by device."""
 
 
 def race(

@@ -78,6 +78,7 @@ def write(outcomes: Sequence[Outcome], path: Path) -> None:
         "claims": [asdict(c) | {"met": c.met} for o in outcomes for c in o.claims],
         "facts": dict(fact for o in outcomes for fact in o.facts),
         "failures": dict(failure for o in outcomes for failure in o.failures),
+        "choices": [list(chosen) for o in outcomes for chosen in o.choices],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 Variant = TypeVar("Variant")
 
 NONE: Mapping[str, str] = MappingProxyType({})
+FOLDER = Path(__file__).parent / "tuned"
+"""A file for each device that variants come with the package for, measured on common networks."""
+
+
+@cache
+def shipped(device: str) -> Mapping[str, str]:
+    """The variants that were measured to be faster on such a device than the estimated ones, by problem.
+
+    Args:
+        device: The device's name, as its driver gives it.
+    """
+    path = FOLDER / file_name(device)
+    if not path.is_file():
+        return NONE
+    found = cast("dict[str, Any]", json.loads(path.read_text()))
+    return MappingProxyType(dict(found["choices"]))
+
+
+def file_name(device: str) -> str:
+    """The name of a device's file."""
+    return f"{'_'.join(device.lower().split())}.json"
 
 
 class Choices:

@@ -18,7 +18,7 @@ from workbench.compiler.report.timings import Measured
 from workbench.compiler.report.tuning import Tuning
 from workbench.compiler.run.results import Hook
 from workbench.compiler.run.team import Team
-from workbench.gpu.choices import NONE, Choices
+from workbench.gpu.choices import NONE, Choices, shipped
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import known_codes, saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device
@@ -60,6 +60,7 @@ class DeviceRunner(Runner):
         self._codes: tuple[Plan, Mapping[str, Code]] | None = None
         self._trusted: tuple[SavedKernel, ...] = ()
         self._choices: Mapping[str, str] = NONE
+        self._shipped = NONE if self.device is None else shipped(self.device.facts.name)
         self.searched: Mapping[str, str] = {}
         """What `tune` measured, as text by problem."""
         self._executable: Executable | None = None
@@ -77,7 +78,8 @@ class DeviceRunner(Runner):
         with self._lock:
             version, known = self._plan or (-1, None)
             if known is None or version != self.program.version:
-                known = lower(self.program, self.compiler.dialect, Choices(self._choices))
+                chosen = {**self._shipped, **self._choices}
+                known = lower(self.program, self.compiler.dialect, Choices(chosen))
                 self._plan = (self.program.version, known)
             return known
 
@@ -100,7 +102,7 @@ class DeviceRunner(Runner):
         return self._choices
 
     def choose(self, choices: Mapping[str, str]) -> None:
-        """Use these variants of kernels from now on; problems without one have the estimated variant."""
+        """Use these variants of kernels from now on; for other problems, those that are shipped or estimated."""
         with self._lock:
             self._choices, self._plan, self.searched = dict(choices), None, {}
 
