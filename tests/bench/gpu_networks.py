@@ -1,8 +1,8 @@
 """Whole models on a GPU, estimated and tuned, beside torch.compile in the same run (needs torch and CUDA).
 
 In fp16 both return halves, and errors are those of the network as it is given, in float: both round its
-weights to half. GPT-2 and ViT are built once more with sums of activations in float (`keep="op:add"`):
-what they add up from layer to layer is otherwise rounded more often than by torch.compile.
+weights to half. GPT-2 and ViT are built once more with residual sums in float (`keep="is:residual"`), which
+otherwise are rounded more often than by torch.compile.
 """
 
 import copy
@@ -23,7 +23,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
 
 OURS, TUNED, TORCH = "workbench gpu", "workbench gpu, tuned", "torch.compile"
-SUMS = "workbench gpu, sums in float"
+SUMS = "workbench gpu, residual sums in float"
 FIELDS = {"resnet50": "logits", "bert": "last_hidden_state", "gpt2": "logits", "vit": "logits"}
 SUMMED = ("gpt2", "vit")
 """Networks whose sums go on from layer to layer without a norm."""
@@ -57,7 +57,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     tunings = [build.tune(inputs)]
     times[TUNED], results = _seconds(build, inputs), {TUNED: np.asarray(build.run(inputs)[0])}
     if half and name in SUMMED:
-        build = wb.compile(program, target="gpu", record=False, keep="op:add", **options)
+        build = wb.compile(program, target="gpu", record=False, keep="is:residual", **options)
         tunings.append(build.tune(inputs))
         times[SUMS], results[SUMS] = _seconds(build, inputs), np.asarray(build.run(inputs)[0])
     work, results[TORCH] = _compiled(copy.deepcopy(module), arguments, field, half)

@@ -1,4 +1,4 @@
-"""Puts what tuning chose in measurements of networks into the package: `python -m tests.bench.ship_choices a.json`.
+"""Puts what tuning chose into the package: `python -m tests.bench.ship_choices a.json b.json`.
 
 The files are those that `python -m tests.bench --only networks --json a.json` writes on a device.
 """

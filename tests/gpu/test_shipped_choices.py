@@ -1,4 +1,4 @@
-"""Variants of kernels that come with the package: their files, and that they are used until a device is tuned."""
+"""Variants of kernels that come with the package: their files, and their use until a device is tuned."""
 
 import json
 from pathlib import Path

@@ -19,6 +19,8 @@ Selector: TypeAlias = str | int | re.Pattern[str]
 * a scope: leading components of a node's name or of its scope, joined by ``/`` or ``.``: ``"layer.2"``.
   With a ``/`` at the end it is never read as a node's name;
 * ``"op:softmax"``: an operation's name; ``"op:Softmax"``: the type of a node of the model;
+* ``"is:residual"``: the sums of residual connections: of two computed values, or of what goes into such
+  a sum, that several values read;
 * a compiled regular expression, or ``"re:ln[12]"``: searched in names of nodes;
 * an instruction's id.
 
@@ -27,8 +29,10 @@ selected together with all that they contain.
 """
 Selectors: TypeAlias = Selector | Iterable[Selector]
 
+RESIDUAL = "is:residual"
+
 _FORMS = (
-    "expected a node's name, a scope, 'op:NAME', 're:PATTERN', a compiled pattern, or an "
+    "expected a node's name, a scope, 'op:NAME', 'is:residual', 're:PATTERN', a compiled pattern, or an "
     "instruction's id"
 )
 
@@ -123,6 +127,8 @@ class Selectable:
             return self._test(_pattern(selector))
         if selector.startswith("op:"):
             return lambda i: selector[3:] in self._operations(i)
+        if selector == RESIDUAL:
+            return _is_residual
         wanted = selector.strip("/")
         return lambda i: any(wanted in self._scopes(n) for n in i.sources)
 
@@ -163,6 +169,16 @@ class Selectable:
                 dict.fromkeys(prefix + n for i in self.instructions for n in self._operations(i))
             )
         return list(dict.fromkeys([*self.names, *sorted(self.scopes)]))
+
+
+def _is_residual(instruction: Instruction) -> bool:
+    """Whether it is a sum that several values read, of two computed values or on the way to such a sum."""
+    shared = instruction.name == "add" and len(instruction.users) > 1
+    return shared and any(map(_adds_computed, (instruction, *instruction.users)))
+
+
+def _adds_computed(instruction: Instruction) -> bool:
+    return instruction.name == "add" and not any(i.is_constant for i in instruction.inputs)
 
 
 def _is_named(instruction: Instruction, selector: Selector) -> bool:

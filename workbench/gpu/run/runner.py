@@ -102,7 +102,7 @@ class DeviceRunner(Runner):
         return self._choices
 
     def choose(self, choices: Mapping[str, str]) -> None:
-        """Use these variants of kernels from now on; for other problems, those that are shipped or estimated."""
+        """Use these variants of kernels from now on; elsewhere those that are shipped, or estimated."""
         with self._lock:
             self._choices, self._plan, self.searched = dict(choices), None, {}
 
