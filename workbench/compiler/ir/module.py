@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +35,6 @@ __all__ = [
 
 _param = lru_cache(maxsize=1 << 10)(Param)
 """The operation of a parameter; those of fused bodies have the same few names."""
-_NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
@@ -58,6 +56,10 @@ class Module(InstructionList):
     def parameters(self) -> dict[str, Instruction]:
         """Parameters by name, in creation order."""
         return dict(self._parameters)
+
+    def has_parameter(self, name: str) -> bool:
+        """Whether there is a parameter of that name."""
+        return name in self._parameters
 
     @property
     def has_return(self) -> bool:
@@ -178,15 +180,21 @@ class Module(InstructionList):
                 )
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
-        with self.program.tally or _NO_SYMBOLS as tally:
-            if tally is not None:
-                tally.replaced(old, new)
-            self.program.tell_replaced(old, new)
-            inherit_sources(new, old.sources)
-            for user in users:
-                if user is not new:
-                    self._set_inputs(user, [new if i is old else i for i in user.inputs])
-            self.prune(old)
+        if (tally := self.program.tally) is None:
+            self._substitute(old, new, users)
+            return
+        with tally:
+            tally.replaced(old, new)
+            self._substitute(old, new, users)
+
+    def _substitute(self, old: Instruction, new: Instruction, users: list[Instruction]) -> None:
+        """Let the users of ``old`` use ``new``, and remove what becomes dead."""
+        self.program.tell_replaced(old, new)
+        inherit_sources(new, old.sources)
+        for user in users:
+            if user is not new:
+                self._set_inputs(user, [new if i is old else i for i in user.inputs])
+        self.prune(old)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""
@@ -209,7 +217,7 @@ class Module(InstructionList):
             if dead._users or isinstance(dead.op, Param) or dead is dead.module._last:
                 continue
             inputs, called = dead.inputs, dead.modules
-            dead.module.remove(dead)
+            dead.module.drop(dead)
             if called:
                 inputs += tuple([i for m in dict.fromkeys(called) for i in _released(m)])
             if inputs:
@@ -222,6 +230,10 @@ class Module(InstructionList):
             GraphError: It has users, or is not in this module.
         """
         self._check_member(instruction)
+        self.drop(instruction)
+
+    def drop(self, instruction: Instruction) -> None:
+        """As ``remove``, for an instruction that is known to be in this module."""
         if instruction._users:
             user = next(iter(instruction._users))
             raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
@@ -381,21 +393,22 @@ class Module(InstructionList):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        made = Instruction(program.new_id(), op, shape, self)
+        id = program.new_id()
+        made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
-        program._instructions[made.id] = made
         return made
 
     def _after_parameters(self) -> Instruction | None:
         """The instruction behind the last parameter of those at the front, among literals."""
         if self._size == len(self._parameters) - 1:
             return None  # there are only parameters; the last one has no place yet
-        behind = self._first
-        for instruction in self:
-            if instruction.parameter is not None:
-                behind = instruction._next
-            elif instruction.literal is None:
+        behind = current = self._first
+        while current is not None:
+            if isinstance(current.op, Param):
+                behind = current._next
+            elif current.literal is None:
                 break
+            current = current._next
         return behind
 
     def _next_parameter(self) -> int:
@@ -470,7 +483,7 @@ def _released(module: Module) -> list[Instruction]:
     values = captured(module)
     for instruction in reversed(module):
         called = instruction.modules
-        module.remove(instruction)
+        module.drop(instruction)
         for inner in dict.fromkeys(called):  # it may use what stands before the instruction
             _released(inner)
     program.remove_module(module)

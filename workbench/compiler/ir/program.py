@@ -104,7 +104,7 @@ class Program(ProgramFacts):
     def remove_module(self, module: Module) -> None:
         """Remove a module that no instruction calls, with its instructions."""
         for instruction in reversed(module):
-            module.remove(instruction)
+            module.drop(instruction)
         del self.modules[module.name]
         for listener in self.listeners:
             listener.module_changed(module)

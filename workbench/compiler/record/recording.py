@@ -312,7 +312,8 @@ class Recording(Listener):
 
     def removed(self, instruction: Instruction) -> None:
         """Record that a row was removed."""
-        self._note_raw()
+        if not self._open:
+            self._note_raw()
         self._touched.pop(instruction.id, None)
         self._removed.append(instruction.id)
 

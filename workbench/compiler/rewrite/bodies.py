@@ -47,8 +47,7 @@ class Body:
         self.scalars = scalars
         self.results = module.outputs
         """The results of the body when it was opened."""
-        parameters = [p for _, p in sorted(module.parameters.items())]
-        self._outer = dict(zip(parameters, inputs, strict=True))
+        self._outer = dict(zip(_parameters(module), inputs, strict=True))
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
@@ -73,9 +72,8 @@ class Body:
         """The inner value for an outer one: the known one, or else a new parameter."""
         found = self._inner.get(outer)
         if found is None:
-            names = self.module.parameters
-            number = len(names)
-            while (name := parameter_name(number)) in names:
+            number = len(self._outer)
+            while self.module.has_parameter(name := parameter_name(number)):
                 number += 1
             shape = Shape.scalar(outer.shape.type) if self.scalars else outer.shape.as_standard()
             found = self._inner[outer] = self.module.add_parameter(name, shape)
@@ -110,8 +108,7 @@ class Body:
         Returns:
             Its results.
         """
-        parameters = [p for _, p in sorted(other.parameters.items())]
-        known = {p: self.inner(i) for p, i in zip(parameters, inputs, strict=True)}
+        known = {p: self.inner(i) for p, i in zip(_parameters(other), inputs, strict=True)}
         returned = [known.get(o, o) for o in other.outputs]
         for instruction in other:
             if instruction.parameter is None and not isinstance(instruction.op, Return):
@@ -151,7 +148,7 @@ class Body:
         outer.replace(old, new)
         self.module.reinfer(old)
         self.close(old)
-        outer.set_sources(new, self._sources(new))
+        self._give_sources(new)
         prune_all(before)
         return new
 
@@ -175,7 +172,7 @@ class Body:
         """
         self.close(*results)
         new = outer.insert(before, op, *self.inputs, modules=[self.module], **attributes)
-        outer.set_sources(new, self._sources(new))
+        self._give_sources(new)
         single = len(results) == 1
         for index, old in enumerate(results):
             part = new if single else outer.insert(before, "get_tuple_elem", new, index=index)
@@ -200,25 +197,30 @@ class Body:
         prune_all(before)
         if old is not self.module:
             outer.program.remove_module(old)
-        outer.set_sources(instruction, self._sources(instruction))
+        self._give_sources(instruction)
         return instruction
 
-    def _sources(self, fused: Instruction) -> tuple[str, ...]:
-        """The source nodes of the instructions in the body and of the operation itself."""
-        found: dict[str, None] = {}
-        for part in self.module:
-            if part.literal is None and part.sources:
-                found.update(dict.fromkeys(part.sources))
-        found.update(dict.fromkeys(fused.sources))
-        return tuple(found)
+    def _give_sources(self, fused: Instruction) -> None:
+        """Let an operation come from the source nodes of the instructions in its body, and from its own."""
+        each = {part.sources: None for part in self.module if part.literal is None}
+        each[fused.sources] = None
+        merged = tuple(dict.fromkeys([name for sources in each for name in sources]))
+        if merged != fused.sources:
+            fused.module.set_sources(fused, merged)
+
+
+def _parameters(module: Module) -> list[Instruction]:
+    """The parameters of a body in the order in which inputs bind to them: that of their names."""
+    return [p for _, p in sorted(module.parameters.items())]
 
 
 def prune_all(instructions: Sequence[Instruction]) -> None:
     """Remove the instructions that have no users."""
     for instruction in dict.fromkeys(instructions):
-        alive = instruction.module.program.find(instruction.id) is instruction
-        if alive and not instruction.is_used:
-            instruction.module.prune(instruction)
+        if not instruction.is_used:
+            module = instruction.module
+            if module.program.find(instruction.id) is instruction:
+                module.prune(instruction)
 
 
 def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:

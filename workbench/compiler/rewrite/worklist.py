@@ -102,9 +102,6 @@ class _Fresh(Listener):
     def touched(self, instruction: Instruction) -> None:
         self.instructions[instruction] = None
 
-    def removed(self, instruction: Instruction) -> None:
-        self.instructions.pop(instruction, None)
-
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
     """Apply rules to every module that is not a fused body, until none applies.

@@ -114,15 +114,18 @@ def _follows_pointwise(instruction: Instruction) -> bool:
 @rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
-    producers = [
-        s
-        for s in map(behind_views, dict.fromkeys(root.inputs))
-        if isinstance(s.op, PointwiseModule)
-    ]
-    reasons = [pointwise_obstacle(producer, root) for producer in producers]
-    if all(reasons):
-        return Decline("; ".join(dict.fromkeys(reasons)))
-    producer = producers[reasons.index("")]
+    reasons: dict[str, None] = {}
+    for producer in map(behind_views, dict.fromkeys(root.inputs)):
+        if isinstance(producer.op, PointwiseModule):
+            reason = pointwise_obstacle(producer, root)
+            if not reason:
+                return _chained(producer, root)
+            reasons[reason] = None
+    return Decline("; ".join(reasons))
+
+
+def _chained(producer: Instruction, root: Instruction) -> Instruction:
+    """The root with the body of a producer before its own."""
     body = Body(producer.modules[0], producer.inputs, scalars=True)
     body.know(producer, body.results[0])
     body.close(*body.absorb(root.modules[0], root.inputs))

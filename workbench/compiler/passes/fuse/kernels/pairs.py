@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from workbench.compiler.ir.module import Instruction, Module
@@ -37,10 +38,15 @@ def is_kernel(instruction: Instruction) -> bool:
     return isinstance(instruction.op, KERNELS)
 
 
+@cache
+def _views(op: type[Operation]) -> bool:
+    """Whether operations of a class make views or copies."""
+    return op.family is Family.VIEW or issubclass(op, Reshape | Contiguous)
+
+
 def is_view(value: Instruction) -> bool:
     """Whether a value is a view or a copy of another one, whatever its lens."""
-    viewed = value.op.family is Family.VIEW or isinstance(value.op, Reshape | Contiguous)
-    return viewed and len(value.inputs) == 1
+    return _views(type(value.op)) and len(value.inputs) == 1
 
 
 def behind_views(value: Instruction) -> Instruction:

@@ -133,8 +133,3 @@ class Sweeps(Listener):
     def touched(self, instruction: Instruction) -> None:
         """Queue the instruction for the next sweep."""
         self._touched[instruction] = None
-
-    def removed(self, instruction: Instruction) -> None:
-        """Drop the instruction from all queues."""
-        self._touched.pop(instruction, None)
-        self._pending.pop(instruction, None)
