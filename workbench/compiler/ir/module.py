@@ -49,6 +49,8 @@ class Module(InstructionList):
         """Whether passes leave this module alone, as it is the body of a fused operation."""
         self._parameters: dict[str, Instruction] = {}
         self._callers: dict[Instruction, None] = {}
+        self._calling: dict[Instruction, None] = {}
+        """The instructions that take modules, in no particular order."""
 
     # Contents
 
@@ -56,10 +58,6 @@ class Module(InstructionList):
     def parameters(self) -> dict[str, Instruction]:
         """Parameters by name, in creation order."""
         return dict(self._parameters)
-
-    def has_parameter(self, name: str) -> bool:
-        """Whether there is a parameter of that name."""
-        return name in self._parameters
 
     @property
     def has_return(self) -> bool:
@@ -72,6 +70,11 @@ class Module(InstructionList):
         if self._last is None:
             return ()
         return self._last.inputs if self.has_return else (self._last,)
+
+    @property
+    def calling(self) -> list[Instruction]:
+        """The instructions of this module that take modules as arguments, in order."""
+        return sorted(self._calling, key=_order_of) if self._calling else []
 
     @property
     def callers(self) -> list[Instruction]:
@@ -241,8 +244,10 @@ class Module(InstructionList):
             given._users.pop(instruction, None)
         self.program.operands -= len(instruction.inputs)
         instruction.inputs = ()
-        for called in instruction.modules:
-            called._callers.pop(instruction, None)
+        if instruction.modules:
+            del self._calling[instruction]
+            for called in instruction.modules:
+                called._callers.pop(instruction, None)
         if (tally := self.program.tally) is not None:
             tally.lost(instruction)
         self._unlink(instruction)
@@ -338,6 +343,9 @@ class Module(InstructionList):
         if (tally := self.program.tally) is not None:
             tally.taken(instruction, hidden=self.bypass, was_hidden=instruction.module.bypass)
         instruction.module._unlink(instruction)
+        if instruction.modules:
+            del instruction.module._calling[instruction]
+            self._calling[instruction] = None
         instruction.module = self
         front = self._first if instruction.literal is not None else None
         self._link(instruction, front or (self._last if self.has_return else None))
@@ -469,6 +477,10 @@ class Module(InstructionList):
         instruction.modules = tuple(modules)
         for new in instruction.modules:
             new._callers[instruction] = None
+        if instruction.modules:
+            self._calling[instruction] = None
+        else:
+            self._calling.pop(instruction, None)
 
     def __repr__(self) -> str:
         """Name and size."""
@@ -488,6 +500,10 @@ def _released(module: Module) -> list[Instruction]:
             _released(inner)
     program.remove_module(module)
     return values
+
+
+def _order_of(instruction: Instruction) -> int:
+    return instruction.order
 
 
 def _parameter_order(instruction: Instruction) -> int:

@@ -131,7 +131,7 @@ class Program(ProgramFacts):
                 found[module] = None
                 if len(found) == len(self.modules):
                     break
-                called = [m for i in module if i.modules for m in i.modules]
+                called = [m for i in module.calling for m in i.modules]
                 stack.extend(m for m in reversed(called) if m not in found)
         self._reached = self.version, tuple(found)
         return list(found)

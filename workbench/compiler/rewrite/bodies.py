@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from functools import lru_cache
 
 from workbench.compiler.errors import GraphError
-from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.builtin import Param, Return
 from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
@@ -30,6 +30,9 @@ def unused_name(program: Program, name: str) -> str:
     return name if name not in program.modules else numbered_name(program, f"{name}_", 1)[0]
 
 
+_ENDS = (Param, Return)
+
+
 class Body:
     """A body under construction: the module, and the outer value that each parameter represents.
 
@@ -47,18 +50,20 @@ class Body:
         self.scalars = scalars
         self.results = module.outputs
         """The results of the body when it was opened."""
-        self._outer = dict(zip(_parameters(module), inputs, strict=True))
+        self._outer: dict[str, Instruction] = {}
+        """The outer value of each parameter, by the parameter's name."""
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
-        for parameter, outer in self._outer.items():
+        named = sorted(module.parameters.items())
+        for (name, parameter), outer in zip(named, inputs, strict=True):
+            self._outer[name] = outer
             self._inner.setdefault(outer, parameter)
 
     @property
     def inputs(self) -> list[Instruction]:
         """The outer values, in the order in which the operation's inputs bind to the parameters."""
-        named = sorted(self._outer, key=attrgetter("op.parameter"))
-        return [self._outer[p] for p in named]
+        return [outer for _, outer in sorted(self._outer.items())]
 
     def know(self, outer: Instruction, inner: Instruction) -> None:
         """Record that ``inner`` represents ``outer`` inside the body."""
@@ -73,11 +78,11 @@ class Body:
         found = self._inner.get(outer)
         if found is None:
             number = len(self._outer)
-            while self.module.has_parameter(name := parameter_name(number)):
+            while (name := parameter_name(number)) in self._outer:
                 number += 1
             shape = Shape.scalar(outer.shape.type) if self.scalars else outer.shape.as_standard()
             found = self._inner[outer] = self.module.add_parameter(name, shape)
-            self._outer[found] = outer
+            self._outer[name] = outer
         return found
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
@@ -108,10 +113,11 @@ class Body:
         Returns:
             Its results.
         """
-        known = {p: self.inner(i) for p, i in zip(_parameters(other), inputs, strict=True)}
+        named = sorted(other.parameters.items())
+        known = {p: self.inner(i) for (_, p), i in zip(named, inputs, strict=True)}
         returned = [known.get(o, o) for o in other.outputs]
         for instruction in other:
-            if instruction.parameter is None and not isinstance(instruction.op, Return):
+            if not isinstance(instruction.op, _ENDS):
                 self._move(instruction, [known.get(i, i) for i in instruction.inputs])
         return returned
 
@@ -209,11 +215,6 @@ class Body:
             fused.module.set_sources(fused, merged)
 
 
-def _parameters(module: Module) -> list[Instruction]:
-    """The parameters of a body in the order in which inputs bind to them: that of their names."""
-    return [p for _, p in sorted(module.parameters.items())]
-
-
 def prune_all(instructions: Sequence[Instruction]) -> None:
     """Remove the instructions that have no users."""
     for instruction in dict.fromkeys(instructions):
@@ -225,9 +226,10 @@ def prune_all(instructions: Sequence[Instruction]) -> None:
 
 def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
     """Whether the result is row-major because every input is row-major or broadcast."""
-    return _row_major(result) and all(i.shape.broadcasted or _row_major(i.shape) for i in inputs)
+    return _row_major(result) and all([i.shape.broadcasted or _row_major(i.shape) for i in inputs])  # noqa: C419
 
 
+@lru_cache(maxsize=1 << 10)
 def _row_major(shape: Shape) -> bool:
     """Whether strides are row-major, including those of axes of length 1, which ``standard`` ignores."""
     return shape.standard and (1 not in shape.lens or shape == shape.as_standard())

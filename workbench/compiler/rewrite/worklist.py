@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import attrgetter
 
 from workbench.compiler.errors import RewriteError
 from workbench.compiler.ir.listener import Listener
@@ -14,9 +13,6 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.rewrite.rule import Rule, apply_match, matched
 
-_operation_name = attrgetter("op.name")
-
-
 class Candidates:
     """The rules that may match an instruction, judged by operations alone; most are excluded this way."""
 
@@ -24,7 +20,7 @@ class Candidates:
         """Choose from these rules, in this order."""
         self.rules = tuple(rules)
         self._rooted: dict[type[Operation], bool] = {}
-        self._found: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        self._found: dict[tuple[type[Operation], ...], tuple[Rule, ...]] = {}
 
     def rooted(self, op: type[Operation]) -> bool:
         """Whether any rule can have its root at an operation of this class, regardless of its inputs."""
@@ -35,12 +31,12 @@ class Candidates:
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
-        key = (instruction.op.name, *map(_operation_name, instruction.inputs))
-        found = self._found.get(key)
+        kinds = (type(instruction.op), *[type(i.op) for i in instruction.inputs])
+        found = self._found.get(kinds)
         if found is None:
-            kind, inputs = type(instruction.op), key[1:]
-            found = tuple([r for r in self.rules if r.pattern.may_fit(kind, inputs)])
-            self._found[key] = found
+            inputs = tuple([k.name for k in kinds[1:]])
+            found = tuple([r for r in self.rules if r.pattern.may_fit(kinds[0], inputs)])
+            self._found[kinds] = found
         return found
 
 

@@ -82,7 +82,7 @@ def unreachable(program: Program) -> list[Module]:
     def visit(module: Module) -> None:
         if module not in reached:
             reached.add(module)
-            for called in [m for i in module for m in i.modules]:
+            for called in [m for i in module.calling for m in i.modules]:
                 visit(called)
             found[module] = None
 

@@ -58,8 +58,12 @@ def behind_views(value: Instruction) -> Instruction:
 
 def lines(*modules: Module) -> int:
     """The number of lines of a body that holds these modules, nested bodies included."""
-    inside = [i for m in modules for i in m if i.modules]
-    return sum(map(len, modules)) + sum(lines(*i.modules) for i in inside)
+    count = 0
+    for module in modules:
+        count += len(module)
+        for caller in module.calling:
+            count += lines(*caller.modules)
+    return count
 
 
 # Elementwise work
