@@ -139,11 +139,13 @@ class Module(InstructionList):
         """
         if name in self._parameters:
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
-        shape = self.program.shape_rules.held(shape)
+        program = self.program
+        if program.scalars:
+            shape = program.shape_rules.held(shape)
         made = self._new(_param(name, self._next_parameter()), shape)
         self._parameters[name] = made
-        self._link(made, self._first if self.program.newest_first else self._after_parameters())
-        self.program.tell_touched(made)
+        self._link(made, self._first if program.newest_first else self._after_parameters())
+        program.tell_touched(made)
         return made
 
     def add_literal(self, value: Any) -> Instruction:
@@ -175,8 +177,8 @@ class Module(InstructionList):
             raise GraphError(f"{old!r} cannot be replaced by itself")
         if isinstance(old.op, Param):
             raise GraphError(f"parameter {old.parameter!r} cannot be replaced")
-        users, module, order = list(old._users), new.module, new.order
-        for user in users:
+        module, order = new.module, new.order
+        for user in old._users:
             if user.order <= order and user.module is module and user is not new:
                 raise GraphError(
                     f"{new!r} comes after {user!r}, a user of {old!r}, which it replaces"
@@ -184,20 +186,30 @@ class Module(InstructionList):
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
         if (tally := self.program.tally) is None:
-            self._substitute(old, new, users)
+            self._hand_over(old, new)
+            self.prune(old)
             return
         with tally:
             tally.replaced(old, new)
-            self._substitute(old, new, users)
+            self._hand_over(old, new)
+            self.prune(old)
 
-    def _substitute(self, old: Instruction, new: Instruction, users: list[Instruction]) -> None:
-        """Let the users of ``old`` use ``new``, and remove what becomes dead."""
+    def hand_over(self, old: Instruction, new: Instruction) -> None:
+        """Let the users of ``old`` use ``new``, which stands where ``old`` was; ``old`` itself stays."""
+        if (tally := self.program.tally) is None:
+            self._hand_over(old, new)
+            return
+        with tally:
+            tally.replaced(old, new)
+            self._hand_over(old, new)
+
+    def _hand_over(self, old: Instruction, new: Instruction) -> None:
         self.program.tell_replaced(old, new)
-        inherit_sources(new, old.sources)
-        for user in users:
+        if not new.sources:
+            inherit_sources(new, old.sources)
+        for user in list(old._users):
             if user is not new:
                 self._set_inputs(user, [new if i is old else i for i in user.inputs])
-        self.prune(old)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""

@@ -87,18 +87,20 @@ class Body:
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
         """Move an outer instruction to the end of the body."""
-        self._move(instruction, [self.inner(i) for i in instruction.inputs], keep_shape)
+        inputs = [self.inner(i) for i in instruction.inputs]
+        if keep_shape:
+            self.module.take(instruction, inputs, keep_shape=True)
+        else:
+            self._move(instruction, inputs)
         self._inner[instruction] = instruction
         return instruction
 
-    def _move(
-        self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
-    ) -> None:
+    def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
-        given, shape = instruction.inputs, instruction.shape
-        relaid = [n for o, n in zip(given, inputs, strict=True) if o.shape != n.shape]
+        shape = instruction.shape
+        relaid = [i.shape for i in instruction.inputs] != [i.shape for i in inputs]
         self.module.take(instruction, inputs, keep_shape=True)
-        if not keep_shape and (relaid or not self._relaid.isdisjoint(inputs)):
+        if relaid or not self._relaid.isdisjoint(inputs):
             self.module.set_shape(instruction, infer(instruction.op, inputs, instruction.modules))
             if instruction.shape != shape:
                 self._relaid.add(instruction)
@@ -151,9 +153,10 @@ class Body:
         self.take(old, keep_shape=True)
         made = op if isinstance(op, Operation) else make(op, **attributes)
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
-        outer.replace(old, new)
-        self.module.reinfer(old)
-        self.close(old)
+        outer.hand_over(old, new)
+        if [i.shape for i in before] != [i.shape for i in old.inputs]:
+            self.module.reinfer(old)
+        self.module.add_return(old)
         self._give_sources(new)
         prune_all(before)
         return new
