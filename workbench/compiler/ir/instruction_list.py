@@ -62,24 +62,23 @@ class InstructionList:
         return self._last
 
     def _link(self, made: Instruction, before: Instruction | None) -> None:
-        previous = self._last if before is None else before._previous
-        made.order = self._order_between(previous, before)
+        if before is None:
+            previous, self._last = self._last, made
+            made.order = 0 if previous is None else previous.order + _GAP
+        else:
+            previous = before._previous
+            made.order = self._order_between(previous, before)
+            before._previous = made
         made._previous, made._next = previous, before
         if previous is None:
             self._first = made
         else:
             previous._next = made
-        if before is None:
-            self._last = made
-        else:
-            before._previous = made
         self._size += 1
 
-    def _order_between(self, previous: Instruction | None, following: Instruction | None) -> int:
+    def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:
-            return 0 if following is None else following.order - _GAP
-        if following is None:
-            return previous.order + _GAP
+            return following.order - _GAP
         if following.order - previous.order < 2:
             self._renumber()
         # Nearer to the predecessor: most insertions come in sequence before one instruction.

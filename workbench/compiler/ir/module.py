@@ -413,7 +413,8 @@ class Module(InstructionList):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        id = program.new_id()
+        id = program._next_id
+        program._next_id = id + 1
         made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
         return made
@@ -471,15 +472,14 @@ class Module(InstructionList):
 
     def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
         """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        before, now, constant = instruction.inputs, tuple(inputs), True
+        before, now = instruction.inputs, tuple(inputs)
         for old in before:
             old._users.pop(instruction, None)
         for new in now:
             new._users[instruction] = None
-            constant = constant and new.constant
         instruction.inputs = now
         self.program.operands += len(now) - len(before)
-        if constant or instruction.constant:  # otherwise it is none, as before
+        if instruction.constant or not now or now[0].constant:  # otherwise it is none, as before
             learn_constant(instruction)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
