@@ -197,7 +197,7 @@ class Body:
         """Make this the body of an operation in place of its current one, which is removed."""
         (old,), before = instruction.modules, instruction.inputs
         outer, inputs = instruction.module, self.inputs
-        if _keeps_shape(instruction.shape, inputs):
+        if keeps_shape(instruction.shape, inputs):
             outer.connect(instruction, inputs)
             outer.set_modules(instruction, [self.module])
         else:
@@ -227,7 +227,7 @@ def prune_all(instructions: Sequence[Instruction]) -> None:
                 module.prune(instruction)
 
 
-def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
+def keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
     """Whether the result is row-major because every input is row-major or broadcast."""
     return _row_major(result) and all([i.shape.broadcasted or _row_major(i.shape) for i in inputs])  # noqa: C419
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from workbench.compiler.errors import RewriteError
 from workbench.compiler.ir.listener import Listener
@@ -19,15 +19,12 @@ class Candidates:
     def __init__(self, rules: Sequence[Rule]) -> None:
         """Choose from these rules, in this order."""
         self.rules = tuple(rules)
-        self._rooted: dict[type[Operation], bool] = {}
+        self.rooted = cache(self._rooted)
+        """Whether any rule can have its root at an operation of a class, regardless of its inputs."""
         self._found: dict[tuple[type[Operation], ...], tuple[Rule, ...]] = {}
 
-    def rooted(self, op: type[Operation]) -> bool:
-        """Whether any rule can have its root at an operation of this class, regardless of its inputs."""
-        found = self._rooted.get(op)
-        if found is None:
-            found = self._rooted[op] = any(r.pattern.may_be(op) for r in self.rules)
-        return found
+    def _rooted(self, op: type[Operation]) -> bool:
+        return any(r.pattern.may_be(op) for r in self.rules)
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
@@ -56,20 +53,17 @@ class _Worklist:
         self.queue = deque([i for i in module if type(i.op) in roots])
         self.queued = set(self.queue)
 
-    def push(self, instruction: Instruction) -> None:
-        if instruction in self.queued or instruction.module is not self.module:
-            return
-        if self.candidates.rooted(type(instruction.op)):
-            self.queued.add(instruction)
-            self.queue.append(instruction)
-
     def push_around(self, instruction: Instruction) -> None:
         """Push an instruction, its users and their users: the possible roots of patterns that contain it."""
-        self.push(instruction)
+        around = [instruction]
         for user in instruction.users:
-            self.push(user)
-            for second in user.users:
-                self.push(second)
+            around.append(user)
+            around += user.users
+        queued, module, rooted = self.queued, self.module, self.candidates.rooted
+        for one in around:
+            if one not in queued and one.module is module and rooted(type(one.op)):
+                queued.add(one)
+                self.queue.append(one)
 
 
 MAX_GROWTH = 1 << 20

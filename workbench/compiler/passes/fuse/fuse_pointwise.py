@@ -38,7 +38,7 @@ from workbench.compiler.rewrite import (
     is_pointwise,
     rule,
 )
-from workbench.compiler.rewrite.bodies import Body, numbered_name
+from workbench.compiler.rewrite.bodies import Body, keeps_shape, numbered_name
 from workbench.compiler.run.constants import evaluate_constant
 
 _SERIES = "pointwise"
@@ -95,16 +95,17 @@ def _chooses(x: Instruction) -> bool:
 
 
 def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -> bool:
-    """Whether a body sees its inputs in the layouts that they have outside: none may be broadcast.
+    """Whether a body gives its result the shape that it has outside.
 
-    Constants of one element are broadcast in the body, so they must be scalars outside.
+    It does if it sees its inputs in the layouts that they have outside: none is broadcast, or the others and
+    the result are row-major. Constants of one element are broadcast in the body, so they must be scalars.
     """
     if x.shape.dims is not None:
         return False
-    for value, constant in inputs.items():
-        if not value.shape.is_scalar if constant else value.shape.broadcasted:
-            return False
-    return True
+    values = [value for value, constant in inputs.items() if not constant]
+    if not all([value.shape.is_scalar for value, constant in inputs.items() if constant]):  # noqa: C419
+        return False
+    return keeps_shape(x.shape, values) or not any([v.shape.broadcasted for v in values])  # noqa: C419
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:

@@ -25,7 +25,7 @@ BETWEEN = (Contiguous, Multibroadcast)
 
 def who(instruction: Instruction) -> str:
     """The name of an instruction in reasons."""
-    return f"{instruction.name} #{instruction.id}"
+    return f"{instruction.op.name} #{instruction.id}"
 
 
 def listed(instructions: Iterable[Instruction]) -> str:
