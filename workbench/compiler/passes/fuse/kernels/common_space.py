@@ -51,6 +51,10 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
 
+_STAYING = (Broadcast, Multibroadcast, Contiguous)
+"""Links of a chain that do not move elements to other axes."""
+
+
 def base_lens(kernel: Instruction) -> Ints:
     """The lens that a kernel iterates over: those of its result, or of a reduction's largest input."""
     if isinstance(kernel.op, FusedReduce):
@@ -68,7 +72,7 @@ def chain_between(
     source = chain[0].inputs[0]
     if not is_kernel(source) or producer not in (None, source):
         return None
-    moves = any(not isinstance(i.op, Broadcast | Multibroadcast | Contiguous) for i in chain)
+    moves = any(not isinstance(i.op, _STAYING) for i in chain)
     return (chain, source) if moves else None
 
 
