@@ -144,7 +144,7 @@ def _repeating(dot: Instruction) -> bool:
     return all(map(is_broadcast, dot.inputs)) and _leading_repeats(dot) > 0
 
 
-@rule(op("dot", var("x"), var("y")).when(_repeating))
+@rule(op("dot", var("x"), var("y")).reading(BROADCASTS).when(_repeating))
 def find_dot_broadcast(b: Rewriter, x: Instruction, y: Instruction) -> Instruction | Decline:
     """dot(broadcast(x), broadcast(y)) → broadcast(dot(x, y)), over leading axes"""
     n = _leading_repeats(b.root)
