@@ -56,10 +56,10 @@ def _joins(instruction: Instruction) -> bool:
 
 
 def _feeds_work(instruction: Instruction) -> bool:
-    if not _is_first_split(instruction):
-        return False
     slices = [u for u in instruction.inputs[0].users if isinstance(u.op, Slice)]
-    return len(slices) >= 2 and any(_joins(u) for s in slices for u in s.users)
+    if len(slices) < 2 or not any(_joins(u) for s in slices for u in s.users):
+        return False
+    return _is_first_split(instruction)
 
 
 @rule(Pattern(frozenset({"slice"}), (var("x"),), "root", structure=_feeds_work))

@@ -47,11 +47,10 @@ def is_transform(instruction: Instruction) -> bool:
 def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
     op = instruction.op
-    if not _links(type(op)):
+    if not _links(type(op)) or instruction.shape.dims is not None:
         return False
-    return (
-        instruction.shape.dims is None if isinstance(op, Contiguous) else is_transform(instruction)
-    )
+    inputs = instruction.inputs
+    return isinstance(op, Contiguous) or (len(inputs) == 1 and inputs[0].shape.dims is None)
 
 
 def chain_to(end: Instruction) -> list[Instruction]:
