@@ -417,8 +417,11 @@ class Recording(Listener):
             return
         seconds = perf_counter() - self._began
         states = states_of(self._touched.values())
-        heard = self._removed, self._pairs, self._module_rows
-        entry = _new_entry(_Entry, (self._rule, self._place, seconds, states, *heard))
+        # fmt: off
+        entry = _new_entry(_Entry, (
+            self._rule, self._place, seconds, states, self._removed, self._pairs, self._module_rows,
+        ))
+        # fmt: on
         self._heard.append((self._current_step(), entry))
         self._reset()
 

@@ -11,6 +11,7 @@ from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.rewrite.pattern import Match
 from workbench.compiler.rewrite.rule import Rule, apply_match, matched
 
 class Candidates:
@@ -28,11 +29,17 @@ class Candidates:
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
-        kinds = (type(instruction.op), *[type(i.op) for i in instruction.inputs])
+        inputs = instruction.inputs
+        if len(inputs) == 1:  # without a loop: this runs at every visit
+            kinds = (type(instruction.op), type(inputs[0].op))
+        elif len(inputs) == 2:
+            kinds = (type(instruction.op), type(inputs[0].op), type(inputs[1].op))
+        else:
+            kinds = (type(instruction.op), *[type(i.op) for i in inputs])
         found = self._found.get(kinds)
         if found is None:
-            inputs = tuple([k.name for k in kinds[1:]])
-            found = tuple([r for r in self.rules if r.pattern.may_fit(kinds[0], inputs)])
+            names = tuple([k.name for k in kinds[1:]])
+            found = tuple([r for r in self.rules if r.pattern.may_fit(kinds[0], names)])
             self._found[kinds] = found
         return found
 
@@ -133,9 +140,14 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
             continue
         if is_full:
             _leave(rules, root, fresh)
-        elif _applied(rules, root, work, fresh, made):
-            _check_rest(module, made, limit)
-            is_full = fresh.is_full
+            continue
+        for one in rules:
+            match = matched(one, root)
+            if match is not None and _applied(one, root, match, work, fresh):
+                made[one.name] += 1
+                _check_rest(module, made, limit)
+                is_full = fresh.is_full
+                break
 
 
 LEFT = "what is left stays as it is"
@@ -154,29 +166,23 @@ def _leave(rules: Sequence[Rule], root: Instruction, fresh: _Fresh) -> None:
                 listener.near_miss(one, root, reason)
 
 
-def _applied(
-    rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
-) -> bool:
-    """Try the rules at one root; returns whether one applied."""
+def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh: _Fresh) -> bool:
+    """Apply a rule to its match, and push what may have become a match; returns whether it applied."""
     operands = root.inputs
-    for one in rules:
-        match = matched(one, root)
-        if match is None:
-            continue
-        fresh.instructions.clear()
-        answer = apply_match(one, root, match)
-        if isinstance(answer, Instruction):
-            find = work.module.program.find
-            made[one.name] += 1
-            for touched in (*fresh.instructions, answer):
-                if find(touched.id) is touched:
-                    work.push_around(touched)
-            for seen in (*match.seen, *match.bound.values(), *operands):
-                # Rules at other roots depend on the number of its users only if one user is left.
-                if seen.only_user is not None and find(seen.id) is seen:
-                    work.push_around(seen)
-            return True
-    return False
+    fresh.instructions.clear()
+    answer = apply_match(rule, root, match)
+    if not isinstance(answer, Instruction):
+        return False
+    find = work.module.program.find
+    fresh.instructions[answer] = None
+    for touched in fresh.instructions:
+        if find(touched.id) is touched:
+            work.push_around(touched)
+    for seen in (*match.seen, *match.bound.values(), *operands):
+        # Rules at other roots depend on the number of its users only if one user is left.
+        if seen.only_user is not None and find(seen.id) is seen:
+            work.push_around(seen)
+    return True
 
 
 def _check_rest(module: Module, made: Counter[str], limit: int) -> None:
