@@ -54,11 +54,9 @@ def scalar_constant(value: Instruction) -> Argument | None:
     """The element of a one-element constant, perhaps broadcast, as a scalar; otherwise None."""
     source = behind_broadcasts(value)
     shape = source.shape
-    if shape.dims is not None or not shape.elements:
+    if not source.constant or shape.dims is not None or not shape.elements:
         return None
     if shape.elements != 1 and not shape.is_scalar:
-        return None
-    if not source.is_constant:
         return None
     try:
         found = evaluate_constant(source, source.module.program.evaluated)
