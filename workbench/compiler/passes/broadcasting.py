@@ -16,7 +16,6 @@ from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
 
-
 SPREADING = (Broadcast, Multibroadcast)
 """Operations that repeat the elements of a value."""
 

@@ -14,6 +14,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.rewrite.pattern import Match
 from workbench.compiler.rewrite.rule import Rule, apply_match, matched
 
+
 class Candidates:
     """The rules that may match an instruction, judged by operations alone; most are excluded this way."""
 

@@ -15,7 +15,10 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, is_pointwise,
 def _repeats(instruction: Instruction) -> bool:
     """Whether every input of an operation is the broadcast of a smaller value."""
     size = instruction.shape.elements
-    return all(is_broadcast(i) and i.inputs[0].shape.elements < size for i in instruction.inputs)
+    for given in instruction.inputs:  # a loop: this runs at every attempt
+        if not is_broadcast(given) or given.inputs[0].shape.elements >= size:
+            return False
+    return True
 
 
 @rule(

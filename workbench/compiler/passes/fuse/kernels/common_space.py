@@ -50,7 +50,6 @@ from workbench.compiler.passes.tidy.eliminate_common_subexpression import (
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
-
 _STAYING = (Broadcast, Multibroadcast, Contiguous)
 """Links of a chain that do not move elements to other axes."""
 
@@ -343,8 +342,11 @@ def _op_in_space(one: Instruction, dims: Ints, axes: Ints) -> Operation:
 
 
 def _reads_across(kinds: Kinds, instruction: Instruction) -> bool:
-    found = map(chain_between, instruction.inputs)
-    return any(f is not None and isinstance(f[1].op, kinds) for f in found)
+    for given in instruction.inputs:  # a loop: this runs at every attempt
+        found = chain_between(given)
+        if found is not None and isinstance(found[1].op, kinds):
+            return True
+    return False
 
 
 @rule(

@@ -133,7 +133,10 @@ def links(user: Instruction, kind: type[Operation]) -> list[Link]:
 
 def is_linked(user: Instruction, kind: type[Operation]) -> bool:
     """Whether ``links`` finds any; called at every attempt, so it does not build them."""
-    return any(isinstance(_producer_of(i).op, kind) for i in user.inputs)
+    for given in user.inputs:  # noqa: SIM110 (a loop is faster)
+        if isinstance(_producer_of(given).op, kind):
+            return True
+    return False
 
 
 def _producer_of(value: Instruction) -> Instruction:
