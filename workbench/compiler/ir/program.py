@@ -131,8 +131,8 @@ class Program(ProgramFacts):
                 found[module] = None
                 if len(found) == len(self.modules):
                     break
-                called = [m for i in module.calling for m in i.modules]
-                stack.extend(m for m in reversed(called) if m not in found)
+                for caller in reversed(module.calling):
+                    stack += reversed(caller.modules)
         self._reached = self.version, tuple(found)
         return list(found)
 
