@@ -11,6 +11,7 @@ from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import PointwiseModule
 
 
 def parameter_name(number: int) -> str:
@@ -101,6 +102,8 @@ class Body:
         relaid = [i.shape for i in instruction.inputs] != [i.shape for i in inputs]
         self.module.take(instruction, inputs, keep_shape=True)
         if relaid or not self._relaid.isdisjoint(inputs):
+            if isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs):
+                return
             self.module.set_shape(instruction, infer(instruction.op, inputs, instruction.modules))
             if instruction.shape != shape:
                 self._relaid.add(instruction)

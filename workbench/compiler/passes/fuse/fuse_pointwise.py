@@ -82,7 +82,10 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
         return Decline("one condition chooses among operands whose lengths a run may tell apart")
     body = Body(program.create_module(name, bypass=True), scalars=True)
     for value, constant in found.items():
-        body.know(value, body.module.add_literal(constant) if constant else body.inner(value))
+        if constant:
+            body.know(value, body.module.add_literal(constant))
+        else:
+            body.inner(value)
     return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
 
 
