@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
 
 _GAP = 1 << 64
+_order_of = attrgetter("order")
 
 
 class InstructionList:
@@ -24,6 +26,8 @@ class InstructionList:
         self._first: Instruction | None = None
         self._last: Instruction | None = None
         self._size = 0
+        self._calling: dict[Instruction, None] = {}
+        """The instructions that take modules, in no particular order."""
 
     def __iter__(self) -> Iterator[Instruction]:
         """The instructions in order; removing the current one during iteration is safe."""
@@ -51,6 +55,11 @@ class InstructionList:
                 found.append(current)
             current = current._previous
         return found
+
+    @property
+    def calling(self) -> list[Instruction]:
+        """The instructions that take modules as arguments, in order."""
+        return sorted(self._calling, key=_order_of) if self._calling else []
 
     def __len__(self) -> int:
         """The number of instructions."""

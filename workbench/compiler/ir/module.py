@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ __all__ = [
 
 _param = lru_cache(maxsize=1 << 10)(Param)
 """The operation of a parameter; those of fused bodies have the same few names."""
+_NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
@@ -49,8 +51,6 @@ class Module(InstructionList):
         """Whether passes leave this module alone, as it is the body of a fused operation."""
         self._parameters: dict[str, Instruction] = {}
         self._callers: dict[Instruction, None] = {}
-        self._calling: dict[Instruction, None] = {}
-        """The instructions that take modules, in no particular order."""
 
     # Contents
 
@@ -70,11 +70,6 @@ class Module(InstructionList):
         if self._last is None:
             return ()
         return self._last.inputs if self.has_return else (self._last,)
-
-    @property
-    def calling(self) -> list[Instruction]:
-        """The instructions of this module that take modules as arguments, in order."""
-        return sorted(self._calling, key=_order_of) if self._calling else []
 
     @property
     def callers(self) -> list[Instruction]:
@@ -140,8 +135,7 @@ class Module(InstructionList):
         if name in self._parameters:
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
         program = self.program
-        if program.scalars:
-            shape = program.shape_rules.held(shape)
+        shape = program.shape_rules.held(shape) if program.scalars else shape
         made = self._new(_param(name, self._next_parameter()), shape)
         self._parameters[name] = made
         self._link(made, self._first if program.newest_first else self._after_parameters())
@@ -185,25 +179,14 @@ class Module(InstructionList):
                 )
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
-        if (tally := self.program.tally) is None:
-            self._hand_over(old, new)
-            self.prune(old)
-            return
-        with tally:
-            tally.replaced(old, new)
-            self._hand_over(old, new)
+        with self.program.tally or _NO_SYMBOLS:
+            self.hand_over(old, new)
             self.prune(old)
 
     def hand_over(self, old: Instruction, new: Instruction) -> None:
         """Let the users of ``old`` use ``new``, which stands where ``old`` was; ``old`` itself stays."""
-        if (tally := self.program.tally) is None:
-            self._hand_over(old, new)
-            return
-        with tally:
+        if (tally := self.program.tally) is not None:
             tally.replaced(old, new)
-            self._hand_over(old, new)
-
-    def _hand_over(self, old: Instruction, new: Instruction) -> None:
         self.program.tell_replaced(old, new)
         if not new.sources:
             inherit_sources(new, old.sources)
@@ -423,13 +406,12 @@ class Module(InstructionList):
         """The instruction behind the last parameter of those at the front, among literals."""
         if self._size == len(self._parameters) - 1:
             return None  # there are only parameters; the last one has no place yet
-        behind = current = self._first
-        while current is not None:
-            if isinstance(current.op, Param):
-                behind = current._next
-            elif current.literal is None:
+        behind = self._first
+        for instruction in self:
+            if isinstance(instruction.op, Param):
+                behind = instruction._next
+            elif instruction.literal is None:
                 break
-            current = current._next
         return behind
 
     def _next_parameter(self) -> int:
@@ -512,10 +494,6 @@ def _released(module: Module) -> list[Instruction]:
             _released(inner)
     program.remove_module(module)
     return values
-
-
-def _order_of(instruction: Instruction) -> int:
-    return instruction.order
 
 
 def _parameter_order(instruction: Instruction) -> int:
