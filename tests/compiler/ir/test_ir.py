@@ -252,6 +252,16 @@ def test_operands_are_counted_through_every_edit(program: Program):
     assert work.operands == 0
 
 
+@given(programs())
+def test_callers_are_known_through_every_edit(program: Program):
+    """Modules are reached without a walk through the bodies that call none."""
+    work = program.clone()
+    PIPELINES["fusion"].apply(work)
+    for one in (work, work.clone()):
+        for module in one.modules.values():
+            assert module.calling == [i for i in module if i.modules]
+
+
 def test_an_attribute_may_be_a_list_which_has_no_hash(
     chain: tuple[Program, Instruction, Instruction, Instruction],
 ):

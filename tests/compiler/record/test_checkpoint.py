@@ -38,4 +38,6 @@ def test_whatever_passes_do_is_taken_back():
                 validate(program)
                 assert state(program) == before, sample
                 assert str(program) == text
+                for module in program.modules.values():
+                    assert module.calling == [i for i in module if i.modules]
     assert changed > 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from workbench.compiler.ir.instruction import SourceNode
-from workbench.compiler.ir.shape_rules import ShapeRules, shape_rules
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules, shape_rules
 
 
 @dataclass(eq=False)
@@ -43,6 +43,8 @@ class ProgramFacts:
     @property
     def shape_rules(self) -> ShapeRules:
         """The rules by which shapes in this program are inferred."""
+        if not (self.keeps_fixed or self.scalars):
+            return PLAIN
         return shape_rules(self.keeps_fixed, self.keeps_fixed and self.strict, self.scalars)
 
     def take_facts(self, other: ProgramFacts) -> None:

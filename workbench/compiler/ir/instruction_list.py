@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
 
 _GAP = 1 << 64
+_order_of = attrgetter("order")
 
 
 class InstructionList:
@@ -24,6 +26,8 @@ class InstructionList:
         self._first: Instruction | None = None
         self._last: Instruction | None = None
         self._size = 0
+        self._calling: dict[Instruction, None] = {}
+        """The instructions that take modules, in no particular order."""
 
     def __iter__(self) -> Iterator[Instruction]:
         """The instructions in order; removing the current one during iteration is safe."""
@@ -52,6 +56,11 @@ class InstructionList:
             current = current._previous
         return found
 
+    @property
+    def calling(self) -> list[Instruction]:
+        """The instructions that take modules as arguments, in order."""
+        return sorted(self._calling, key=_order_of) if self._calling else []
+
     def __len__(self) -> int:
         """The number of instructions."""
         return self._size
@@ -62,24 +71,23 @@ class InstructionList:
         return self._last
 
     def _link(self, made: Instruction, before: Instruction | None) -> None:
-        previous = self._last if before is None else before._previous
-        made.order = self._order_between(previous, before)
+        if before is None:
+            previous, self._last = self._last, made
+            made.order = 0 if previous is None else previous.order + _GAP
+        else:
+            previous = before._previous
+            made.order = self._order_between(previous, before)
+            before._previous = made
         made._previous, made._next = previous, before
         if previous is None:
             self._first = made
         else:
             previous._next = made
-        if before is None:
-            self._last = made
-        else:
-            before._previous = made
         self._size += 1
 
-    def _order_between(self, previous: Instruction | None, following: Instruction | None) -> int:
+    def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:
-            return 0 if following is None else following.order - _GAP
-        if following is None:
-            return previous.order + _GAP
+            return following.order - _GAP
         if following.order - previous.order < 2:
             self._renumber()
         # Nearer to the predecessor: most insertions come in sequence before one instruction.

@@ -134,11 +134,12 @@ class Module(InstructionList):
         """
         if name in self._parameters:
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
-        shape = self.program.shape_rules.held(shape)
+        program = self.program
+        shape = program.shape_rules.held(shape) if program.scalars else shape
         made = self._new(_param(name, self._next_parameter()), shape)
         self._parameters[name] = made
-        self._link(made, self._first if self.program.newest_first else self._after_parameters())
-        self.program.tell_touched(made)
+        self._link(made, self._first if program.newest_first else self._after_parameters())
+        program.tell_touched(made)
         return made
 
     def add_literal(self, value: Any) -> Instruction:
@@ -170,23 +171,28 @@ class Module(InstructionList):
             raise GraphError(f"{old!r} cannot be replaced by itself")
         if isinstance(old.op, Param):
             raise GraphError(f"parameter {old.parameter!r} cannot be replaced")
-        users, module, order = list(old._users), new.module, new.order
-        for user in users:
+        module, order = new.module, new.order
+        for user in old._users:
             if user.order <= order and user.module is module and user is not new:
                 raise GraphError(
                     f"{new!r} comes after {user!r}, a user of {old!r}, which it replaces"
                 )
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
-        with self.program.tally or _NO_SYMBOLS as tally:
-            if tally is not None:
-                tally.replaced(old, new)
-            self.program.tell_replaced(old, new)
-            inherit_sources(new, old.sources)
-            for user in users:
-                if user is not new:
-                    self._set_inputs(user, [new if i is old else i for i in user.inputs])
+        with self.program.tally or _NO_SYMBOLS:
+            self.hand_over(old, new)
             self.prune(old)
+
+    def hand_over(self, old: Instruction, new: Instruction) -> None:
+        """Let the users of ``old`` use ``new``, which stands where ``old`` was; ``old`` itself stays."""
+        if (tally := self.program.tally) is not None:
+            tally.replaced(old, new)
+        self.program.tell_replaced(old, new)
+        if not new.sources:
+            inherit_sources(new, old.sources)
+        for user in list(old._users):
+            if user is not new:
+                self._set_inputs(user, [new if i is old else i for i in user.inputs])
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""
@@ -209,7 +215,7 @@ class Module(InstructionList):
             if dead._users or isinstance(dead.op, Param) or dead is dead.module._last:
                 continue
             inputs, called = dead.inputs, dead.modules
-            dead.module.remove(dead)
+            dead.module.drop(dead)
             if called:
                 inputs += tuple([i for m in dict.fromkeys(called) for i in _released(m)])
             if inputs:
@@ -222,6 +228,10 @@ class Module(InstructionList):
             GraphError: It has users, or is not in this module.
         """
         self._check_member(instruction)
+        self.drop(instruction)
+
+    def drop(self, instruction: Instruction) -> None:
+        """As ``remove``, for an instruction that is known to be in this module."""
         if instruction._users:
             user = next(iter(instruction._users))
             raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
@@ -229,8 +239,10 @@ class Module(InstructionList):
             given._users.pop(instruction, None)
         self.program.operands -= len(instruction.inputs)
         instruction.inputs = ()
-        for called in instruction.modules:
-            called._callers.pop(instruction, None)
+        if instruction.modules:
+            del self._calling[instruction]
+            for called in instruction.modules:
+                called._callers.pop(instruction, None)
         if (tally := self.program.tally) is not None:
             tally.lost(instruction)
         self._unlink(instruction)
@@ -326,6 +338,9 @@ class Module(InstructionList):
         if (tally := self.program.tally) is not None:
             tally.taken(instruction, hidden=self.bypass, was_hidden=instruction.module.bypass)
         instruction.module._unlink(instruction)
+        if instruction.modules:
+            del instruction.module._calling[instruction]
+            self._calling[instruction] = None
         instruction.module = self
         front = self._first if instruction.literal is not None else None
         self._link(instruction, front or (self._last if self.has_return else None))
@@ -381,9 +396,10 @@ class Module(InstructionList):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        made = Instruction(program.new_id(), op, shape, self)
+        id = program._next_id
+        program._next_id = id + 1
+        made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
-        program._instructions[made.id] = made
         return made
 
     def _after_parameters(self) -> Instruction | None:
@@ -392,7 +408,7 @@ class Module(InstructionList):
             return None  # there are only parameters; the last one has no place yet
         behind = self._first
         for instruction in self:
-            if instruction.parameter is not None:
+            if isinstance(instruction.op, Param):
                 behind = instruction._next
             elif instruction.literal is None:
                 break
@@ -438,15 +454,14 @@ class Module(InstructionList):
 
     def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
         """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        before, now, constant = instruction.inputs, tuple(inputs), True
+        before, now = instruction.inputs, tuple(inputs)
         for old in before:
             old._users.pop(instruction, None)
         for new in now:
             new._users[instruction] = None
-            constant = constant and new.constant
         instruction.inputs = now
         self.program.operands += len(now) - len(before)
-        if constant or instruction.constant:  # otherwise it is none, as before
+        if instruction.constant or not now or now[0].constant:  # otherwise it is none, as before
             learn_constant(instruction)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
@@ -456,6 +471,10 @@ class Module(InstructionList):
         instruction.modules = tuple(modules)
         for new in instruction.modules:
             new._callers[instruction] = None
+        if instruction.modules:
+            self._calling[instruction] = None
+        else:
+            self._calling.pop(instruction, None)
 
     def __repr__(self) -> str:
         """Name and size."""
@@ -470,7 +489,7 @@ def _released(module: Module) -> list[Instruction]:
     values = captured(module)
     for instruction in reversed(module):
         called = instruction.modules
-        module.remove(instruction)
+        module.drop(instruction)
         for inner in dict.fromkeys(called):  # it may use what stands before the instruction
             _released(inner)
     program.remove_module(module)

@@ -104,7 +104,7 @@ class Program(ProgramFacts):
     def remove_module(self, module: Module) -> None:
         """Remove a module that no instruction calls, with its instructions."""
         for instruction in reversed(module):
-            module.remove(instruction)
+            module.drop(instruction)
         del self.modules[module.name]
         for listener in self.listeners:
             listener.module_changed(module)
@@ -131,8 +131,8 @@ class Program(ProgramFacts):
                 found[module] = None
                 if len(found) == len(self.modules):
                     break
-                called = [m for i in module if i.modules for m in i.modules]
-                stack.extend(m for m in reversed(called) if m not in found)
+                for caller in reversed(module.calling):
+                    stack += reversed(caller.modules)
         self._reached = self.version, tuple(found)
         return list(found)
 

@@ -92,10 +92,14 @@ def states_of(instructions: Iterable[Instruction]) -> list[State]:
 
 def row_of(state: State, keys: Mapping[Module, int]) -> Row:
     """The row of an instruction in some state; ``keys`` numbers the modules."""
-    id, module, order, op, shape, inputs, modules, *rest = state
+    id, module, order, op, shape, inputs, modules, sources, literal, target_id, symbols = state
     given = tuple([x.id for x in inputs])
     called = tuple([keys[m] for m in modules])
-    return _new_row(Row, (id, keys[module], order, op, shape, given, called, *rest))
+    # fmt: off
+    return _new_row(Row, (
+        id, keys[module], order, op, shape, given, called, sources, literal, target_id, symbols,
+    ))
+    # fmt: on
 
 
 def patched(

@@ -16,10 +16,13 @@ from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
 
+SPREADING = (Broadcast, Multibroadcast)
+"""Operations that repeat the elements of a value."""
+
 
 def is_broadcast(instruction: Instruction) -> bool:
     """Whether an instruction is a broadcast of a single input."""
-    return isinstance(instruction.op, Broadcast | Multibroadcast) and len(instruction.inputs) == 1
+    return isinstance(instruction.op, SPREADING) and len(instruction.inputs) == 1
 
 
 def is_factor(instruction: Instruction) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from functools import lru_cache
 
 from workbench.compiler.errors import GraphError
-from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.builtin import Param, Return
 from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import PointwiseModule
 
 
 def parameter_name(number: int) -> str:
@@ -30,6 +31,9 @@ def unused_name(program: Program, name: str) -> str:
     return name if name not in program.modules else numbered_name(program, f"{name}_", 1)[0]
 
 
+_ENDS = (Param, Return)
+
+
 class Body:
     """A body under construction: the module, and the outer value that each parameter represents.
 
@@ -47,19 +51,20 @@ class Body:
         self.scalars = scalars
         self.results = module.outputs
         """The results of the body when it was opened."""
-        parameters = [p for _, p in sorted(module.parameters.items())]
-        self._outer = dict(zip(parameters, inputs, strict=True))
+        self._outer: dict[str, Instruction] = {}
+        """The outer value of each parameter, by the parameter's name."""
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
-        for parameter, outer in self._outer.items():
+        named = sorted(module.parameters.items())
+        for (name, parameter), outer in zip(named, inputs, strict=True):
+            self._outer[name] = outer
             self._inner.setdefault(outer, parameter)
 
     @property
     def inputs(self) -> list[Instruction]:
         """The outer values, in the order in which the operation's inputs bind to the parameters."""
-        named = sorted(self._outer, key=attrgetter("op.parameter"))
-        return [self._outer[p] for p in named]
+        return [outer for _, outer in sorted(self._outer.items())]
 
     def know(self, outer: Instruction, inner: Instruction) -> None:
         """Record that ``inner`` represents ``outer`` inside the body."""
@@ -73,29 +78,32 @@ class Body:
         """The inner value for an outer one: the known one, or else a new parameter."""
         found = self._inner.get(outer)
         if found is None:
-            names = self.module.parameters
-            number = len(names)
-            while (name := parameter_name(number)) in names:
+            number = len(self._outer)
+            while (name := parameter_name(number)) in self._outer:
                 number += 1
             shape = Shape.scalar(outer.shape.type) if self.scalars else outer.shape.as_standard()
             found = self._inner[outer] = self.module.add_parameter(name, shape)
-            self._outer[found] = outer
+            self._outer[name] = outer
         return found
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
         """Move an outer instruction to the end of the body."""
-        self._move(instruction, [self.inner(i) for i in instruction.inputs], keep_shape)
+        inputs = [self.inner(i) for i in instruction.inputs]
+        if keep_shape:
+            self.module.take(instruction, inputs, keep_shape=True)
+        else:
+            self._move(instruction, inputs)
         self._inner[instruction] = instruction
         return instruction
 
-    def _move(
-        self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
-    ) -> None:
+    def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
-        given, shape = instruction.inputs, instruction.shape
-        relaid = [n for o, n in zip(given, inputs, strict=True) if o.shape != n.shape]
+        shape = instruction.shape
+        relaid = [i.shape for i in instruction.inputs] != [i.shape for i in inputs]
         self.module.take(instruction, inputs, keep_shape=True)
-        if not keep_shape and (relaid or not self._relaid.isdisjoint(inputs)):
+        if relaid or not self._relaid.isdisjoint(inputs):
+            if isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs):
+                return
             self.module.set_shape(instruction, infer(instruction.op, inputs, instruction.modules))
             if instruction.shape != shape:
                 self._relaid.add(instruction)
@@ -110,11 +118,11 @@ class Body:
         Returns:
             Its results.
         """
-        parameters = [p for _, p in sorted(other.parameters.items())]
-        known = {p: self.inner(i) for p, i in zip(parameters, inputs, strict=True)}
+        named = sorted(other.parameters.items())
+        known = {p: self.inner(i) for (_, p), i in zip(named, inputs, strict=True)}
         returned = [known.get(o, o) for o in other.outputs]
         for instruction in other:
-            if instruction.parameter is None and not isinstance(instruction.op, Return):
+            if not isinstance(instruction.op, _ENDS):
                 self._move(instruction, [known.get(i, i) for i in instruction.inputs])
         return returned
 
@@ -148,10 +156,11 @@ class Body:
         self.take(old, keep_shape=True)
         made = op if isinstance(op, Operation) else make(op, **attributes)
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
-        outer.replace(old, new)
-        self.module.reinfer(old)
-        self.close(old)
-        outer.set_sources(new, self._sources(new))
+        outer.hand_over(old, new)
+        if [i.shape for i in before] != [i.shape for i in old.inputs]:
+            self.module.reinfer(old)
+        self.module.add_return(old)
+        self._give_sources(new)
         prune_all(before)
         return new
 
@@ -175,7 +184,7 @@ class Body:
         """
         self.close(*results)
         new = outer.insert(before, op, *self.inputs, modules=[self.module], **attributes)
-        outer.set_sources(new, self._sources(new))
+        self._give_sources(new)
         single = len(results) == 1
         for index, old in enumerate(results):
             part = new if single else outer.insert(before, "get_tuple_elem", new, index=index)
@@ -191,7 +200,7 @@ class Body:
         """Make this the body of an operation in place of its current one, which is removed."""
         (old,), before = instruction.modules, instruction.inputs
         outer, inputs = instruction.module, self.inputs
-        if _keeps_shape(instruction.shape, inputs):
+        if keeps_shape(instruction.shape, inputs):
             outer.connect(instruction, inputs)
             outer.set_modules(instruction, [self.module])
         else:
@@ -200,32 +209,33 @@ class Body:
         prune_all(before)
         if old is not self.module:
             outer.program.remove_module(old)
-        outer.set_sources(instruction, self._sources(instruction))
+        self._give_sources(instruction)
         return instruction
 
-    def _sources(self, fused: Instruction) -> tuple[str, ...]:
-        """The source nodes of the instructions in the body and of the operation itself."""
-        found: dict[str, None] = {}
-        for part in self.module:
-            if part.literal is None and part.sources:
-                found.update(dict.fromkeys(part.sources))
-        found.update(dict.fromkeys(fused.sources))
-        return tuple(found)
+    def _give_sources(self, fused: Instruction) -> None:
+        """Let an operation come from the source nodes of the instructions in its body, and from its own."""
+        each = {part.sources: None for part in self.module if part.literal is None}
+        each[fused.sources] = None
+        merged = tuple(dict.fromkeys([name for sources in each for name in sources]))
+        if merged != fused.sources:
+            fused.module.set_sources(fused, merged)
 
 
 def prune_all(instructions: Sequence[Instruction]) -> None:
     """Remove the instructions that have no users."""
     for instruction in dict.fromkeys(instructions):
-        alive = instruction.module.program.find(instruction.id) is instruction
-        if alive and not instruction.is_used:
-            instruction.module.prune(instruction)
+        if not instruction.is_used:
+            module = instruction.module
+            if module.program.find(instruction.id) is instruction:
+                module.prune(instruction)
 
 
-def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
+def keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
     """Whether the result is row-major because every input is row-major or broadcast."""
-    return _row_major(result) and all(i.shape.broadcasted or _row_major(i.shape) for i in inputs)
+    return _row_major(result) and all([i.shape.broadcasted or _row_major(i.shape) for i in inputs])  # noqa: C419
 
 
+@lru_cache(maxsize=1 << 10)
 def _row_major(shape: Shape) -> bool:
     """Whether strides are row-major, including those of axes of length 1, which ``standard`` ignores."""
     return shape.standard and (1 not in shape.lens or shape == shape.as_standard())

@@ -16,7 +16,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
-from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.program import Edit, Program
 from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite.pattern import (
@@ -258,8 +258,7 @@ def _is_dynamic(*values: Instruction) -> bool:
 def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
     module = root.module
     program = module.program
-    sources = _sources({*match.seen, root})
-    with program.edit(rule, root, sources):
+    with Edit(program, rule, root, _sources(match.seen, root)):
         try:
             answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
         except EvaluationError as error:  # the run reports it, if it gets there
@@ -295,13 +294,13 @@ def _expect_shape(rule: Rule, root: Instruction, answer: Instruction) -> None:
         )
 
 
-def _sources(seen: set[Instruction]) -> tuple[str, ...]:
-    """The source nodes of the matched instructions, each once, in program order."""
-    if len(seen) == 1:
-        (only,) = seen
-        return () if only.literal is not None or only.parameter is not None else only.sources
+def _sources(seen: Sequence[Instruction], root: Instruction) -> tuple[str, ...]:
+    """The source nodes of the root and the matched instructions, each once, in program order."""
+    others = [i for i in seen if i is not root]
+    if not others:
+        return () if root.literal is not None or root.parameter is not None else root.sources
     found: dict[str, None] = {}
-    for instruction in sorted(seen, key=_id_of):
+    for instruction in sorted({*others, root}, key=_id_of):
         if instruction.literal is None and instruction.parameter is None:
             found.update(dict.fromkeys(instruction.sources))
     return tuple(found)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from functools import lru_cache
-from operator import attrgetter
+from functools import cache, lru_cache
 
 from workbench.compiler.errors import RewriteError
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.rewrite.pattern import Match
 from workbench.compiler.rewrite.rule import Rule, apply_match, matched
-
-_operation_name = attrgetter("op.name")
 
 
 class Candidates:
@@ -23,24 +21,27 @@ class Candidates:
     def __init__(self, rules: Sequence[Rule]) -> None:
         """Choose from these rules, in this order."""
         self.rules = tuple(rules)
-        self._rooted: dict[type[Operation], bool] = {}
-        self._found: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        self.rooted = cache(self._rooted)
+        """Whether any rule can have its root at an operation of a class, regardless of its inputs."""
+        self._found: dict[tuple[type[Operation], ...], tuple[Rule, ...]] = {}
 
-    def rooted(self, op: type[Operation]) -> bool:
-        """Whether any rule can have its root at an operation of this class, regardless of its inputs."""
-        found = self._rooted.get(op)
-        if found is None:
-            found = self._rooted[op] = any(r.pattern.may_be(op) for r in self.rules)
-        return found
+    def _rooted(self, op: type[Operation]) -> bool:
+        return any(r.pattern.may_be(op) for r in self.rules)
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
-        key = (instruction.op.name, *map(_operation_name, instruction.inputs))
-        found = self._found.get(key)
+        inputs = instruction.inputs
+        if len(inputs) == 1:  # without a loop: this runs at every visit
+            kinds = (type(instruction.op), type(inputs[0].op))
+        elif len(inputs) == 2:
+            kinds = (type(instruction.op), type(inputs[0].op), type(inputs[1].op))
+        else:
+            kinds = (type(instruction.op), *[type(i.op) for i in inputs])
+        found = self._found.get(kinds)
         if found is None:
-            kind, inputs = type(instruction.op), key[1:]
-            found = tuple([r for r in self.rules if r.pattern.may_fit(kind, inputs)])
-            self._found[key] = found
+            names = tuple([k.name for k in kinds[1:]])
+            found = tuple([r for r in self.rules if r.pattern.may_fit(kinds[0], names)])
+            self._found[kinds] = found
         return found
 
 
@@ -60,20 +61,17 @@ class _Worklist:
         self.queue = deque([i for i in module if type(i.op) in roots])
         self.queued = set(self.queue)
 
-    def push(self, instruction: Instruction) -> None:
-        if instruction in self.queued or instruction.module is not self.module:
-            return
-        if self.candidates.rooted(type(instruction.op)):
-            self.queued.add(instruction)
-            self.queue.append(instruction)
-
     def push_around(self, instruction: Instruction) -> None:
         """Push an instruction, its users and their users: the possible roots of patterns that contain it."""
-        self.push(instruction)
+        around = [instruction]
         for user in instruction.users:
-            self.push(user)
-            for second in user.users:
-                self.push(second)
+            around.append(user)
+            around += user.users
+        queued, module, rooted = self.queued, self.module, self.candidates.rooted
+        for one in around:
+            if one not in queued and one.module is module and rooted(type(one.op)):
+                queued.add(one)
+                self.queue.append(one)
 
 
 MAX_GROWTH = 1 << 20
@@ -101,9 +99,6 @@ class _Fresh(Listener):
 
     def touched(self, instruction: Instruction) -> None:
         self.instructions[instruction] = None
-
-    def removed(self, instruction: Instruction) -> None:
-        self.instructions.pop(instruction, None)
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
@@ -146,9 +141,14 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
             continue
         if is_full:
             _leave(rules, root, fresh)
-        elif _applied(rules, root, work, fresh, made):
-            _check_rest(module, made, limit)
-            is_full = fresh.is_full
+            continue
+        for one in rules:
+            match = matched(one, root)
+            if match is not None and _applied(one, root, match, work, fresh):
+                made[one.name] += 1
+                _check_rest(module, made, limit)
+                is_full = fresh.is_full
+                break
 
 
 LEFT = "what is left stays as it is"
@@ -167,29 +167,23 @@ def _leave(rules: Sequence[Rule], root: Instruction, fresh: _Fresh) -> None:
                 listener.near_miss(one, root, reason)
 
 
-def _applied(
-    rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
-) -> bool:
-    """Try the rules at one root; returns whether one applied."""
+def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh: _Fresh) -> bool:
+    """Apply a rule to its match, and push what may have become a match; returns whether it applied."""
     operands = root.inputs
-    for one in rules:
-        match = matched(one, root)
-        if match is None:
-            continue
-        fresh.instructions.clear()
-        answer = apply_match(one, root, match)
-        if isinstance(answer, Instruction):
-            find = work.module.program.find
-            made[one.name] += 1
-            for touched in (*fresh.instructions, answer):
-                if find(touched.id) is touched:
-                    work.push_around(touched)
-            for seen in (*match.seen, *match.bound.values(), *operands):
-                # Rules at other roots depend on the number of its users only if one user is left.
-                if seen.only_user is not None and find(seen.id) is seen:
-                    work.push_around(seen)
-            return True
-    return False
+    fresh.instructions.clear()
+    answer = apply_match(rule, root, match)
+    if not isinstance(answer, Instruction):
+        return False
+    find = work.module.program.find
+    fresh.instructions[answer] = None
+    for touched in fresh.instructions:
+        if find(touched.id) is touched:
+            work.push_around(touched)
+    for seen in (*match.seen, *match.bound.values(), *operands):
+        # Rules at other roots depend on the number of its users only if one user is left.
+        if seen.only_user is not None and find(seen.id) is seen:
+            work.push_around(seen)
+    return True
 
 
 def _check_rest(module: Module, made: Counter[str], limit: int) -> None:

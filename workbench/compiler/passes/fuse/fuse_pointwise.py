@@ -38,7 +38,7 @@ from workbench.compiler.rewrite import (
     is_pointwise,
     rule,
 )
-from workbench.compiler.rewrite.bodies import Body, numbered_name
+from workbench.compiler.rewrite.bodies import Body, keeps_shape, numbered_name
 from workbench.compiler.run.constants import evaluate_constant
 
 _SERIES = "pointwise"
@@ -54,11 +54,9 @@ def scalar_constant(value: Instruction) -> Argument | None:
     """The element of a one-element constant, perhaps broadcast, as a scalar; otherwise None."""
     source = behind_broadcasts(value)
     shape = source.shape
-    if shape.dims is not None or not shape.elements:
+    if not source.constant or shape.dims is not None or not shape.elements:
         return None
     if shape.elements != 1 and not shape.is_scalar:
-        return None
-    if not source.is_constant:
         return None
     try:
         found = evaluate_constant(source, source.module.program.evaluated)
@@ -84,7 +82,10 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
         return Decline("one condition chooses among operands whose lengths a run may tell apart")
     body = Body(program.create_module(name, bypass=True), scalars=True)
     for value, constant in found.items():
-        body.know(value, body.module.add_literal(constant) if constant else body.inner(value))
+        if constant:
+            body.know(value, body.module.add_literal(constant))
+        else:
+            body.inner(value)
     return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
 
 
@@ -95,34 +96,41 @@ def _chooses(x: Instruction) -> bool:
 
 
 def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -> bool:
-    """Whether a body sees its inputs in the layouts that they have outside: none may be broadcast.
+    """Whether a body gives its result the shape that it has outside.
 
-    Constants of one element are broadcast in the body, so they must be scalars outside.
+    It does if it sees its inputs in the layouts that they have outside: none is broadcast, or the others and
+    the result are row-major. Constants of one element are broadcast in the body, so they must be scalars.
     """
     if x.shape.dims is not None:
         return False
-    for value, constant in inputs.items():
-        if not value.shape.is_scalar if constant else value.shape.broadcasted:
-            return False
-    return True
+    values = [value for value, constant in inputs.items() if not constant]
+    if not all([value.shape.is_scalar for value, constant in inputs.items() if constant]):  # noqa: C419
+        return False
+    return keeps_shape(x.shape, values) or not any([v.shape.broadcasted for v in values])  # noqa: C419
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:
-    return any(isinstance(behind_views(i).op, PointwiseModule) for i in instruction.inputs)
+    for given in instruction.inputs:  # noqa: SIM110 (a loop is faster)
+        if isinstance(behind_views(given).op, PointwiseModule):
+            return True
+    return False
 
 
 @rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
-    producers = [
-        s
-        for s in map(behind_views, dict.fromkeys(root.inputs))
-        if isinstance(s.op, PointwiseModule)
-    ]
-    reasons = [pointwise_obstacle(producer, root) for producer in producers]
-    if all(reasons):
-        return Decline("; ".join(dict.fromkeys(reasons)))
-    producer = producers[reasons.index("")]
+    reasons: dict[str, None] = {}
+    for producer in map(behind_views, dict.fromkeys(root.inputs)):
+        if isinstance(producer.op, PointwiseModule):
+            reason = pointwise_obstacle(producer, root)
+            if not reason:
+                return _chained(producer, root)
+            reasons[reason] = None
+    return Decline("; ".join(reasons))
+
+
+def _chained(producer: Instruction, root: Instruction) -> Instruction:
+    """The root with the body of a producer before its own."""
     body = Body(producer.modules[0], producer.inputs, scalars=True)
     body.know(producer, body.results[0])
     body.close(*body.absorb(root.modules[0], root.inputs))

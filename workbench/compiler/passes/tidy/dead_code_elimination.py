@@ -80,12 +80,13 @@ def unreachable(program: Program) -> list[Module]:
     found: dict[Module, None] = {}
 
     def visit(module: Module) -> None:
-        if module not in reached:
-            reached.add(module)
-            for called in [m for i in module for m in i.modules]:
+        reached.add(module)
+        for called in [m for i in module.calling for m in i.modules]:
+            if called not in reached:
                 visit(called)
-            found[module] = None
+        found[module] = None
 
     for module in program.modules.values():
-        visit(module)
+        if module not in reached:
+            visit(module)
     return list(found)

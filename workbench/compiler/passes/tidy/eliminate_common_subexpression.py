@@ -37,13 +37,13 @@ def share(module: Module) -> None:
     seen: dict[Hashable, list[Instruction]] = {}
     for instruction in module:
         if instruction.is_used and _is_shareable(instruction):
-            same = seen.setdefault(_key(instruction), [])
-            for earlier in same:
-                if earlier.literal is None or _same_data(earlier.literal, instruction.literal):
+            alike = seen.setdefault(_key(instruction), [])
+            for earlier in alike:
+                if _are_equal(earlier, instruction):
                     merge(instruction, earlier)
                     break
             else:
-                same.append(instruction)
+                alike.append(instruction)
 
 
 def _is_shareable(instruction: Instruction) -> bool:
@@ -63,10 +63,21 @@ def _key(instruction: Instruction) -> Hashable:
     """A hash key: the same for equal instructions, and for few others."""
     if instruction.literal is not None:
         return instruction.shape, _fingerprint(instruction.literal)
-    inputs = [i.id for i in instruction.inputs]
+    inputs = instruction.inputs
     if instruction.op.commutative:
-        inputs.sort()
-    return instruction.op, tuple(inputs), instruction.modules, instruction.shape
+        inputs = tuple(sorted(inputs, key=_id_of))
+    return instruction.op, inputs, instruction.modules
+
+
+def _id_of(instruction: Instruction) -> int:
+    return instruction.id
+
+
+def _are_equal(one: Instruction, other: Instruction) -> bool:
+    """Whether instructions with the same key are equal."""
+    if one.literal is not None:
+        return _same_data(one.literal, other.literal)
+    return one.shape == other.shape
 
 
 def _fingerprint(literal: Argument) -> bytes:

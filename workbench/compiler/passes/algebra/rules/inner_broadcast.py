@@ -15,7 +15,10 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, is_pointwise,
 def _repeats(instruction: Instruction) -> bool:
     """Whether every input of an operation is the broadcast of a smaller value."""
     size = instruction.shape.elements
-    return all(is_broadcast(i) and i.inputs[0].shape.elements < size for i in instruction.inputs)
+    for given in instruction.inputs:  # a loop: this runs at every attempt
+        if not is_broadcast(given) or given.inputs[0].shape.elements >= size:
+            return False
+    return True
 
 
 @rule(
@@ -144,7 +147,7 @@ def _repeating(dot: Instruction) -> bool:
     return all(map(is_broadcast, dot.inputs)) and _leading_repeats(dot) > 0
 
 
-@rule(op("dot", var("x"), var("y")).when(_repeating))
+@rule(op("dot", var("x"), var("y")).reading(BROADCASTS).when(_repeating))
 def find_dot_broadcast(b: Rewriter, x: Instruction, y: Instruction) -> Instruction | Decline:
     """dot(broadcast(x), broadcast(y)) → broadcast(dot(x, y)), over leading axes"""
     n = _leading_repeats(b.root)

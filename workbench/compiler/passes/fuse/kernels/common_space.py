@@ -50,6 +50,9 @@ from workbench.compiler.passes.tidy.eliminate_common_subexpression import (
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
+_STAYING = (Broadcast, Multibroadcast, Contiguous)
+"""Links of a chain that do not move elements to other axes."""
+
 
 def base_lens(kernel: Instruction) -> Ints:
     """The lens that a kernel iterates over: those of its result, or of a reduction's largest input."""
@@ -68,7 +71,7 @@ def chain_between(
     source = chain[0].inputs[0]
     if not is_kernel(source) or producer not in (None, source):
         return None
-    moves = any(not isinstance(i.op, Broadcast | Multibroadcast | Contiguous) for i in chain)
+    moves = any(not isinstance(i.op, _STAYING) for i in chain)
     return (chain, source) if moves else None
 
 
@@ -339,8 +342,11 @@ def _op_in_space(one: Instruction, dims: Ints, axes: Ints) -> Operation:
 
 
 def _reads_across(kinds: Kinds, instruction: Instruction) -> bool:
-    found = map(chain_between, instruction.inputs)
-    return any(f is not None and isinstance(f[1].op, kinds) for f in found)
+    for given in instruction.inputs:  # a loop: this runs at every attempt
+        found = chain_between(given)
+        if found is not None and isinstance(found[1].op, kinds):
+            return True
+    return False
 
 
 @rule(

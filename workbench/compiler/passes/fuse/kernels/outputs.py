@@ -60,7 +60,7 @@ def _callers(inner: Module, module: Module) -> list[Instruction]:
             one = stack.pop()
             if one not in seen:
                 seen.add(one)
-                stack += [m for i in one for m in i.modules]
+                stack += [m for i in one.calling for m in i.modules]
         if inner in seen:
             found.append(instruction)
     return found

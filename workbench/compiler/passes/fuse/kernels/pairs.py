@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from workbench.compiler.ir.module import Instruction, Module
@@ -24,7 +25,7 @@ BETWEEN = (Contiguous, Multibroadcast)
 
 def who(instruction: Instruction) -> str:
     """The name of an instruction in reasons."""
-    return f"{instruction.name} #{instruction.id}"
+    return f"{instruction.op.name} #{instruction.id}"
 
 
 def listed(instructions: Iterable[Instruction]) -> str:
@@ -37,10 +38,15 @@ def is_kernel(instruction: Instruction) -> bool:
     return isinstance(instruction.op, KERNELS)
 
 
+@cache
+def _views(op: type[Operation]) -> bool:
+    """Whether operations of a class make views or copies."""
+    return op.family is Family.VIEW or issubclass(op, Reshape | Contiguous)
+
+
 def is_view(value: Instruction) -> bool:
     """Whether a value is a view or a copy of another one, whatever its lens."""
-    viewed = value.op.family is Family.VIEW or isinstance(value.op, Reshape | Contiguous)
-    return viewed and len(value.inputs) == 1
+    return _views(type(value.op)) and len(value.inputs) == 1
 
 
 def behind_views(value: Instruction) -> Instruction:
@@ -52,8 +58,12 @@ def behind_views(value: Instruction) -> Instruction:
 
 def lines(*modules: Module) -> int:
     """The number of lines of a body that holds these modules, nested bodies included."""
-    inside = [i for m in modules for i in m if i.modules]
-    return sum(map(len, modules)) + sum(lines(*i.modules) for i in inside)
+    count = 0
+    for module in modules:
+        count += len(module)
+        for caller in module.calling:
+            count += lines(*caller.modules)
+    return count
 
 
 # Elementwise work
@@ -123,7 +133,10 @@ def links(user: Instruction, kind: type[Operation]) -> list[Link]:
 
 def is_linked(user: Instruction, kind: type[Operation]) -> bool:
     """Whether ``links`` finds any; called at every attempt, so it does not build them."""
-    return any(isinstance(_producer_of(i).op, kind) for i in user.inputs)
+    for given in user.inputs:  # noqa: SIM110 (a loop is faster)
+        if isinstance(_producer_of(given).op, kind):
+            return True
+    return False
 
 
 def _producer_of(value: Instruction) -> Instruction:

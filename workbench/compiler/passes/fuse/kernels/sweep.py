@@ -80,17 +80,12 @@ class Sweeps(Listener):
                 heappush(heap, (root.order, id))
                 continue
             last = place
-            if (answer := self._apply(root)) is not None:
+            rules = self._candidates.at(root)
+            if rules and (answer := first_applied(rules, root)) is not None:
                 edits += 1
+                self._touched[answer] = None
                 self._sort_touched(module, heap, max(order, answer.order))
         return edits
-
-    def _apply(self, root: Instruction) -> Instruction | None:
-        """The result of the first rule that applies at ``root``."""
-        answer = first_applied(self._candidates.at(root), root)
-        if answer is not None:
-            self._touched[answer] = None
-        return answer
 
     def _sort_touched(self, module: Module, heap: list[tuple[int, int]], place: int) -> None:
         """Queue touched instructions: those ahead for this sweep, those behind for the next."""
@@ -133,8 +128,3 @@ class Sweeps(Listener):
     def touched(self, instruction: Instruction) -> None:
         """Queue the instruction for the next sweep."""
         self._touched[instruction] = None
-
-    def removed(self, instruction: Instruction) -> None:
-        """Drop the instruction from all queues."""
-        self._touched.pop(instruction, None)
-        self._pending.pop(instruction, None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reshape import Flatten, Reshape
@@ -23,10 +24,20 @@ LINKS = TRANSFORMS | {Contiguous.name}
 """Names of the operations that chains of transforms are made of."""
 
 
+@cache
+def _transforms(op: type[Operation]) -> bool:
+    return issubclass(op, TRANSFORMING)
+
+
+@cache
+def _links(op: type[Operation]) -> bool:
+    return issubclass(op, (*TRANSFORMING, Contiguous))
+
+
 def is_transform(instruction: Instruction) -> bool:
     """Whether an instruction is a transform of one value with a known shape."""
     return (
-        isinstance(instruction.op, TRANSFORMING)
+        _transforms(type(instruction.op))
         and len(instruction.inputs) == 1
         and instruction.shape.dims is None
         and instruction.inputs[0].shape.dims is None
@@ -36,9 +47,10 @@ def is_transform(instruction: Instruction) -> bool:
 def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
     op = instruction.op
-    if isinstance(op, Contiguous):
-        return instruction.shape.dims is None
-    return isinstance(op, TRANSFORMING) and is_transform(instruction)
+    if not _links(type(op)) or instruction.shape.dims is not None:
+        return False
+    inputs = instruction.inputs
+    return isinstance(op, Contiguous) or (len(inputs) == 1 and inputs[0].shape.dims is None)
 
 
 def chain_to(end: Instruction) -> list[Instruction]:
