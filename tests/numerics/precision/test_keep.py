@@ -83,6 +83,20 @@ def test_an_id_chooses_one_instruction():
     assert select(program, exp.id) == {exp.id}
 
 
+def test_residual_sums_are_those_that_go_on():
+    program = Program()
+    add = program.main.add
+    x = program.main.add_parameter("x", Shape(DType.FLOAT, (2, 4)))
+    table = program.main.add_literal(np.ones((2, 4), np.float32))
+    start = add("add", add("exp", x), table)  # a position's embedding, where the sums begin
+    bias = add("add", add("tanh", start), table)  # read once
+    middle = add("add", start, bias)
+    norm = add("add", add("mul", middle, middle), table)  # read twice, but not summed up
+    last = add("add", middle, add("mul", norm, norm))  # read once
+    program.main.add_return(add("relu", last))
+    assert select(program, "is:residual") == {start.id, middle.id}
+
+
 def test_a_name_means_the_node_and_a_slash_its_scope():
     program = Program()
     x = program.main.add_parameter("x", Shape(DType.FLOAT, (2,)))
