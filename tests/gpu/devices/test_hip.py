@@ -16,7 +16,7 @@ from workbench.gpu.code import gcn
 from workbench.gpu.code.objects import is_gcn, read_code_object
 from workbench.gpu.devices import rocm
 from workbench.gpu.devices.hip import compiler, found, packed
-from workbench.gpu.devices.hiprtc import wave
+from workbench.gpu.devices.hiprtc import renamed, wave
 
 ARCHITECTURES = {"gfx90a": 64, "gfx908": 64, "gfx1030": 32}
 SOURCE = """
@@ -94,6 +94,13 @@ def test_without_a_disassembler_the_error_says_which_to_install(compile, monkeyp
     monkeypatch.setattr(gcn, "OBJDUMPS", ())
     with pytest.raises(DeviceError, match=r"libamd-comgr2.*llvm-objdump"):
         gcn.disassemble(binary)
+
+
+@pytest.mark.parametrize("file", ["CompileSource", "sums.hip"])  # of ROCm 5, and of later ones
+def test_a_log_does_not_name_temporary_files(file: str):
+    log = f"In file {file}:\n/tmp/comgr-d164b8/input/{file}:58:28: error: use of 'half_of'\n"
+    said = renamed(log, "sums")
+    assert said == f"In file {file}:\nsums.hip:58:28: error: use of 'half_of'\n"
 
 
 def test_a_source_that_does_not_compile_is_shown_with_its_line(compile):

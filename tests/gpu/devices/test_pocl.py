@@ -25,6 +25,7 @@ def test_without_a_linker_a_program_runs_on_the_cpu(tmp_path):
     environment = os.environ | {"PATH": str(tmp_path), "WORKBENCH_CACHE": str(tmp_path)}
     for name in ("POCL_CACHE_DIR", "WORKBENCH_DEVICE"):
         environment.pop(name, None)
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=False
     )

@@ -85,14 +85,18 @@ class HiprtcCompiler(Compiler):
         if size:
             self._check(self._hiprtc.hiprtcGetProgramLog(program, buffer))
         text = bytes(buffer).rstrip(b"\0").decode("utf-8", "replace")
-        # hiprtc names a temporary file of its own.
-        return re.sub(r"\S*/comgr-\w+/input/CompileSource", f"{name}.hip", text)
+        return renamed(text, name)
 
     def _check(self, answer: tuple[Any, ...]) -> Any:
         status, *rest = answer
         if int(status):
             raise DeviceError(f"hiprtc failed for {self.arch}: {status.name} ({int(status)})")
         return rest[0] if rest else None
+
+
+def renamed(log: str, name: str) -> str:
+    """A log with the kernel's name for the file: hiprtc names a temporary one of its own."""
+    return re.sub(r"\S*/comgr-\w+/input/[^\s:]+", f"{name}.hip", log)
 
 
 def wave(arch: str) -> int:
