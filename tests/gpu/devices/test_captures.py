@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.gpu.devices.cuda import CudaDevice
+from workbench.gpu.devices.early_launch import has_early_launches
 from workbench.gpu.devices.hip import HipDevice
 
 
@@ -158,6 +159,16 @@ def test_kernels_begin_early_only_in_captures_that_allow_it():
     run(7)
     assert driver.count("cuLaunchKernelEx") == 1
     assert driver.count("cuLaunchKernel") == 5
+
+
+@pytest.mark.parametrize(
+    ("arch", "version", "has"),
+    [("sm_90", "CUDA 12.3", True), ("sm_120", "CUDA 13.0", True), ("sm_89", "CUDA 13.0", False),
+     ("sm_90", "CUDA 12.2", False)],
+)  # fmt: skip
+def test_devices_and_drivers_that_launch_early(arch: str, version: str, has: bool):
+    facts: Any = SimpleNamespace(arch=arch, version=version)
+    assert has_early_launches(facts) is has
 
 
 def test_older_devices_launch_in_order():

@@ -24,7 +24,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
-from workbench.gpu.devices.early_launch import LEAST_CAPABILITY, early_launch
+from workbench.gpu.devices.early_launch import early_launch, has_early_launches
 from workbench.gpu.devices.handles import Handle, number_of, uncollected
 from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
@@ -189,7 +189,7 @@ class CudaDevice(Device):
         self._capturing: set[int] = set()
         self._overlapping: set[int] = set()
         """The streams in whose captures a kernel may begin as the one before it ends."""
-        self._overlaps = int(self.facts.arch.removeprefix("sm_")) >= LEAST_CAPABILITY
+        self._overlaps = has_early_launches(self.facts)
         self._captures = RLock()
         """Held during a capture, in which the driver refuses to wait for the whole device."""
 

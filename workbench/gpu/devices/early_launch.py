@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-LEAST_CAPABILITY = 90
+from workbench.gpu.devices.base import DeviceFacts
+
+_CAPABILITY = 90
 """The least compute capability of devices that have them."""
+_DRIVER = (12, 3)
+"""The least version of the driver that captures them in graphs."""
+
+
+def has_early_launches(facts: DeviceFacts) -> bool:
+    """Whether a device and its driver have them."""
+    version = tuple(map(int, facts.version.removeprefix("CUDA ").split(".")))
+    return int(facts.arch.removeprefix("sm_")) >= _CAPABILITY and version >= _DRIVER
 
 
 def early_launch(driver: Any, sizes: tuple[int, ...], queue: int) -> Any:
