@@ -108,6 +108,7 @@ torch: $(VENV)/.dev ## compare with PyTorch, installed apart into build/torch
 
 jax: $(VENV)/.dev ## compare with JAX, installed apart into build/jax
 	$(PYTHON) -m venv build/jax
+	build/jax/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock pip
 	build/jax/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock \
 	  -e '.[demo,jax]' --group test 'flax>=0.12,<0.14'
 	build/jax/bin/python -m pytest -m jax tests/stablehlo $(ARGS)
