@@ -34,7 +34,7 @@ def faked(monkeypatch, microseconds):
     """Measurements as given, for the ranks of variants; returns the variants that were asked for."""
     asked = []
 
-    def measure(_program, _device, _load, _inputs, chosen, known):
+    def measure(_make, _inputs, chosen, known):
         for problem, text in chosen.items():
             times = known.setdefault(problem, {})
             times[text] = microseconds[len(times) % len(microseconds)] * 1e-6
@@ -122,7 +122,7 @@ def test_the_choices_are_those_with_which_the_whole_program_is_fastest(
     build, monkeypatch, together, used
 ):
 
-    def measure(_program, _device, _load, _inputs, chosen, known):
+    def measure(_make, _inputs, chosen, known):
         for number, (problem, text) in enumerate(chosen.items()):
             times = known.setdefault(problem, {})
             times[text] = 1e-6 * (10 if not times else (9.5, 5)[number])
@@ -170,7 +170,7 @@ def test_what_is_known_is_not_measured_again(build, monkeypatch, own_cache):
 
 
 def test_an_interruption_keeps_what_was_measured(build, monkeypatch, own_cache):
-    def measure(_program, _device, _load, _inputs, chosen, known):
+    def measure(_make, _inputs, chosen, known):
         if known:
             raise KeyboardInterrupt
         known.update({problem: {text: 1.0} for problem, text in chosen.items()})

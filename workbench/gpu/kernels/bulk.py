@@ -87,6 +87,20 @@ class Plain:
     terms: int
 
 
+@dataclass(frozen=True)
+class _Mapped:
+    """An operand as the kernel loads it."""
+
+    name: str
+    """The map's name."""
+    batch: tuple[int, ...]
+    """The axes of the batch that it has."""
+    wide: int
+    """Rows or columns of one copy."""
+    constant: bool
+    """Whether it is a constant of the program, which no kernel writes."""
+
+
 def plain(
     operand: Operand, lens: tuple[int, ...], own: int, terms: int, t: Tensors
 ) -> Plain | None:
@@ -216,9 +230,9 @@ class Bulk(Warpgroup):
     def _load_all(self) -> None:
         """Load each stage when it is free."""
         w, stages = self.w, self.stages
-        for name, *_ in self.maps:
-            w.line(f"map_needed(&{name});")
-        early = [side for side in range(2) if self._is_constant(side)]
+        for one in self.maps:
+            w.line(f"map_needed(&{one.name});")
+        early = [side for side, one in enumerate(self.maps) if one.constant]
         ahead = self._load_early(early) if early else 0
         w.line(ORDER)
         with self._parts() as done, w.loop(self.steps) as step:
@@ -252,31 +266,24 @@ class Bulk(Warpgroup):
                     self._load(side, step.text(), step)
         return ahead
 
-    def _is_constant(self, side: int) -> bool:
-        """Whether an operand is a constant of the program, which no kernel writes."""
-        product = self.product
-        operand, length = _operands(product)[side]
-        one = plain(operand, product.lens, length, product.k, self.b.tensors)
-        return one is not None and self.b.root(one.pointer).kind == "literal"
-
     def _load(self, side: int, place: str, step: Index) -> None:
         """Begin to load a tile of an operand, whose rows are lines of 128 bytes, for a step into a stage."""
-        w, tile, (name, batch, wide) = self.w, self.tiles[side], self.maps[side]
+        w, tile, one = self.w, self.tiles[side], self.maps[side]
         start = (self.row, self.column)[side]
         k = (self.part * self.steps + step) * self.cut.depth
         to = f"p + {place} * {self.cut.stage}"
-        for begin in range(0, tile.span, wide):
+        for begin in range(0, tile.span, one.wide):
             there = f"{to} + {tile.first + begin * DEPTH * tile.size}"
             ends = [k, start + begin]
             near, far = ends if tile.operand.along_k else ends[::-1]
-            at = (near, far, *(self.batch[a] for a in reversed(batch)))
+            at = (near, far, *(self.batch[a] for a in reversed(one.batch)))
             w.need(copy_function(len(at)))
             w.line(
-                f"copy_tile_{len(at)}({there}, &{name}, ready, {', '.join(i.text() for i in at)});"
+                f"copy_tile_{len(at)}({there}, &{one.name}, ready, {', '.join(i.text() for i in at)});"
             )
 
-    def _map(self, side: int) -> tuple[str, tuple[int, ...], int]:
-        """The map of an operand, the axes of the batch that it has, and its tile's rows or columns."""
+    def _map(self, side: int) -> _Mapped:
+        """The map of an operand."""
         product, tile = self.product, self.tiles[side]
         operand, length = _operands(product)[side]
         one = plain(operand, product.lens, length, product.k, self.b.tensors)
@@ -287,7 +294,8 @@ class Bulk(Warpgroup):
         axes += ends if operand.along_k else ends[::-1]
         wide = tile.span if operand.along_k else DEPTH
         box = [1] * len(batch) + ([wide, DEPTH] if operand.along_k else [DEPTH, wide])
-        return self.b.tile_map(one.pointer, one.offset, axes, box), batch, wide
+        name = self.b.tile_map(one.pointer, one.offset, axes, box)
+        return _Mapped(name, batch, wide, self.b.root(one.pointer).kind == "literal")
 
     def _multiply_all(self, store: Store) -> None:
         """Multiply and store the team's parts of the product."""

@@ -26,6 +26,8 @@ from workbench.gpu.run.profile import profiled
 
 Seconds: TypeAlias = dict[str, dict[str, float]]
 """The time of each variant of each problem."""
+Make: TypeAlias = Callable[[Mapping[str, str]], Executable]
+"""A function that loads the program with some variants."""
 _REPETITIONS = 5
 _NOISE = 0.03
 """The share by which another variant has to be faster than the one that was estimated to be."""
@@ -66,17 +68,19 @@ def search(
     offers = {problem: texts[:most] for problem, texts in first.offers.items()}
     known = _read(device)
     rounds = _rounds(offers, known)
+
+    def make(chosen: Mapping[str, str]) -> Executable:
+        return load(lower(program, device.dialect, Choices(chosen)))
+
     try:
         with progress_bar(rounds, progress, "tune") as turns:
             for chosen in turns:
-                _measure(program, device, load, inputs, chosen, known)
+                _measure(make, inputs, chosen, known)
     finally:
         if rounds:  # what was measured before an interruption, too
             _write(device, known)
     found = _tuning(plan, offers, known, device)
-    return _fastest_together(
-        found, lambda chosen: _run_seconds(program, device, load, inputs, chosen)
-    )
+    return _fastest_together(found, lambda chosen: _run_seconds(make, inputs, chosen))
 
 
 def _rounds(offers: Mapping[str, tuple[str, ...]], known: Seconds) -> list[dict[str, str]]:
@@ -87,20 +91,15 @@ def _rounds(offers: Mapping[str, tuple[str, ...]], known: Seconds) -> list[dict[
 
 
 def _measure(
-    program: Program,
-    device: Device,
-    load: Callable[[Plan], Executable],
-    inputs: Mapping[str, Any],
-    chosen: Mapping[str, str],
-    known: Seconds,
+    make: Make, inputs: Mapping[str, Any], chosen: Mapping[str, str], known: Seconds
 ) -> None:
     """Profile the program with these variants, and note what each took."""
-    plan = lower(program, device.dialect, Choices(chosen))
-    _, measured = profiled(load(plan), inputs, _REPETITIONS, progress=False)
+    executable = make(chosen)
+    _, measured = profiled(executable, inputs, _REPETITIONS, progress=False)
     took: dict[int, float] = {}
     for row in measured.rows:
         took[row.id] = took.get(row.id, 0.0) + median(row.seconds) / max(row.launches, 1)
-    for problem, ids in _instructions(plan).items():
+    for problem, ids in _instructions(executable.plan).items():
         if problem in chosen:
             # One of equal problems may have a longer prologue; all variants have the same ones.
             known.setdefault(problem, {})[chosen[problem]] = sum(took[i] for i in ids) / len(ids)
@@ -152,25 +151,19 @@ def _fastest_together(tuning: Tuning, run_seconds: Callable[[Mapping[str, str]],
     return Tuning(problems, tuning.device)
 
 
-def _run_seconds(
-    program: Program,
-    device: Device,
-    load: Callable[[Plan], Executable],
-    inputs: Mapping[str, Any],
-    chosen: Mapping[str, str],
-) -> float:
+def _run_seconds(make: Make, inputs: Mapping[str, Any], chosen: Mapping[str, str]) -> float:
     """The time of a run of the whole program with these variants, without copies."""
-    executable = load(lower(program, device.dialect, Choices(chosen)))
+    executable = make(chosen)
     try:
         for _ in range(3):  # the second run captures a graph where there are graphs
             executable.run(inputs)
-        return min(_burst(executable, device) for _ in range(2 * _REPETITIONS)) / _BURST
+        return min(_burst(executable) for _ in range(2 * _REPETITIONS)) / _BURST
     finally:
         executable.close()
 
 
-def _burst(executable: Executable, device: Device) -> float:
-    stream = executable.stream
+def _burst(executable: Executable) -> float:
+    device, stream = executable.device, executable.stream
     executable.again()
     first = device.record(stream)
     for _ in range(_BURST):
