@@ -88,6 +88,15 @@ def obstacle(producer: Instruction, user: Instruction) -> str:
 
 
 def _obstacle(way: list[Instruction], user: Instruction) -> str:
+    if reason := _way_obstacle(way, user):
+        return reason
+    if (lines := len(user.modules[0])) > LARGEST_BODY:
+        return f"{user.name} #{user.id} has a body of {lines} lines; at most {LARGEST_BODY}"
+    return ""
+
+
+def _way_obstacle(way: list[Instruction], user: Instruction) -> str:
+    """The reason why a producer, the views after it and their user cannot have one body."""
     producer = way[0]
     who = f"{producer.name} #{producer.id}"
     if producer.module is not user.module:
@@ -99,8 +108,6 @@ def _obstacle(way: list[Instruction], user: Instruction) -> str:
     for value, following in zip(way, [*way[1:], user], strict=True):
         if reason := _other_users(value, following):
             return reason
-    if (lines := len(user.modules[0])) > LARGEST_BODY:
-        return f"{user.name} #{user.id} has a body of {lines} lines; at most {LARGEST_BODY}"
     return ""
 
 
@@ -154,21 +161,17 @@ def _take_all(body: Body, views_of: dict[Instruction, list[Instruction]]) -> Non
 
 
 def _ends_attention(root: Instruction) -> bool:
-    return is_relaid(root) and _copies(root) and any(is_attention(w[0]) for w in _ways(root))
+    moves = is_relaid(root) and len(root.inputs) == 1 and _copies(root)
+    return moves and any(is_attention(way[0]) for way in _ways(root))
 
 
 @rule(Pattern(frozenset({"reshape"}), binding="root", structure=_ends_attention))
 def find_attention_reshape(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """reshape(transpose(group[tag=attention](q…))) → group[tag=attention](q…)"""
     (way,) = _ways(root)
+    if reason := _way_obstacle(way, root):
+        return Decline(reason)
     producer = way[0]
-    if producer.shape.is_dynamic or root.shape.is_dynamic:
-        return Decline(
-            f"{producer.name} #{producer.id} has dynamic dimensions; a body has static ones"
-        )
-    for value, following in zip(way, [*way[1:], root], strict=True):
-        if reason := _other_users(value, following):
-            return Decline(reason)
     (old,) = producer.modules
     name = unused_name(b.program, f"{old.name}:{root.name}")
     body = Body(b.program.create_module(name, bypass=True))
