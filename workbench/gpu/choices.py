@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,7 @@ def shipped(device: str) -> Mapping[str, str]:
 
 def file_name(device: str) -> str:
     """The name of a device's file."""
-    return f"{'_'.join(device.lower().split())}.json"
+    return re.sub(r"\W+", "_", device.lower()) + ".json"
 
 
 class Choices:

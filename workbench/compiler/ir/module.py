@@ -396,8 +396,7 @@ class Module(InstructionList):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        id = program._next_id
-        program._next_id = id + 1
+        id = program.new_id()
         made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
         return made

@@ -29,7 +29,7 @@ selected together with all that they contain.
 """
 Selectors: TypeAlias = Selector | Iterable[Selector]
 
-RESIDUAL = "is:residual"
+_RESIDUAL = "is:residual"
 
 _FORMS = (
     "expected a node's name, a scope, 'op:NAME', 'is:residual', 're:PATTERN', a compiled pattern, or an "
@@ -127,7 +127,7 @@ class Selectable:
             return self._test(_pattern(selector))
         if selector.startswith("op:"):
             return lambda i: selector[3:] in self._operations(i)
-        if selector == RESIDUAL:
+        if selector == _RESIDUAL:
             return _is_residual
         wanted = selector.strip("/")
         return lambda i: any(wanted in self._scopes(n) for n in i.sources)

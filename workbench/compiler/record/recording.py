@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.compiler import showing
 from workbench.compiler.errors import GraphError, WorkbenchError
@@ -47,9 +47,6 @@ class _Entry(NamedTuple):
     removed: list[int]
     pairs: list[tuple[int, int]]
     modules: dict[int, ModuleRow | None]
-
-
-_new_entry = cast("Callable[[type[_Entry], tuple[Any, ...]], _Entry]", tuple.__new__)
 
 
 class Recording(Listener):
@@ -417,11 +414,9 @@ class Recording(Listener):
             return
         seconds = perf_counter() - self._began
         states = states_of(self._touched.values())
-        # fmt: off
-        entry = _new_entry(_Entry, (
-            self._rule, self._place, seconds, states, self._removed, self._pairs, self._module_rows,
-        ))
-        # fmt: on
+        entry = _Entry(
+            self._rule, self._place, seconds, states, self._removed, self._pairs, self._module_rows
+        )
         self._heard.append((self._current_step(), entry))
         self._reset()
 

@@ -98,15 +98,19 @@ def find_erf_gelu(b: Rewriter, x: Instruction) -> Instruction:
     inner = common(
         b, "add", b("mul", square, common(b, "add", common(b, "mul", square, c2), c1)), c0
     )
-    return b("div", x, common(b, "add", one, b("exp", b("mul", x, inner))))
+    return _divided(b, x, inner, one)
 
 
 def _sigmoid_form(b: Rewriter, x: Instruction) -> Instruction:
     kind, linear = x.shape.type, -2 * sqrt(2 / pi)
     c0, c1, one = (b.scalar(value, kind) for value in (linear, 0.044715 * linear, 1.0))
     square = b("mul", x, common(b, "mul", x, c1))
-    power = b("exp", b("mul", x, common(b, "add", square, c0)))
-    return b("div", x, common(b, "add", one, power))
+    return _divided(b, x, common(b, "add", square, c0), one)
+
+
+def _divided(b: Rewriter, x: Instruction, inner: Instruction, one: Instruction) -> Instruction:
+    """x / (1 + exp(x · inner))"""
+    return b("div", x, common(b, "add", one, b("exp", b("mul", x, inner))))
 
 
 @register
