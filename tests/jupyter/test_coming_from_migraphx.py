@@ -1,6 +1,5 @@
 """The third notebook in a real JupyterLab: a script of MIGraphX's, and what the workbench adds to it."""
 
-import re
 from collections.abc import Generator
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def test_each_addition_has_its_answer(opened: Notebook):
     assert "the largest value is" in opened.text("run_trace")
     assert "inferences/s" in opened.text("run_trace")
     assert "checks passed" in opened.text('mode="bisect"')
-    assert re.search(r" from \w+\.\d+\n", opened.text('mode="bisect"'))
+    assert "from HardSwish" in opened.text('mode="bisect"')
     assert opened.text("migraphx.save").count("= True") == 2
     assert '"passed": true' in opened.text("migraphx.save")
 

@@ -79,4 +79,6 @@ def test_rows_of_matrices_that_share_an_operand_are_one_product(
     ran = run_program(program, inputs, device)
     np.testing.assert_array_equal(ran.values[0], run(program, inputs)[0])
     heart = next(s for s in ran.plan.kernels if s.instruction.name == "dot")
-    assert heart.launch.kernel.grid[0] % 15  # not as many blocks for each matrix
+    assert heart.launch.problem.startswith(f"dot float {15 * m}x20x24,")
+    if device.dialect.machine.is_cpu:
+        assert heart.launch.kernel.grid[0] < 15  # not one block for each matrix
