@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.reduce import is_reduction, reduced_axes
 from workbench.compiler.passes.base import RewritePass, register
@@ -20,6 +23,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     is_linked,
     link_obstacle,
     links,
+    who,
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
 from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
@@ -54,11 +58,15 @@ def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
     )
 
 
-def _chosen(root: Instruction, kind: type[Operation]) -> Link | Decline:
+def _chosen(
+    root: Instruction,
+    kind: type[Operation],
+    obstacle: Callable[[Instruction, Link], str] = link_obstacle,
+) -> Link | Decline:
     """The first link to a producer of a kind along which fusion is possible, or the reasons against all."""
     reasons: list[str] = []
     for link in links(root, kind):
-        if reason := link_obstacle(root, link):
+        if reason := obstacle(root, link):
             reasons.append(reason)
         else:
             return link
@@ -96,10 +104,32 @@ def find_reduce_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decli
     return fused
 
 
+def _obstacle_before(root: Instruction, link: Link) -> str:
+    """The reason why a reduction does not take the elementwise work before it; empty if it does.
+
+    Work that widens a product's result is left to the product, which then stores sums that are not rounded.
+    """
+    if reason := link_obstacle(root, link):
+        return reason
+    work = link.producer
+    names = sorted(work.modules[0].parameters)
+    for name, value in zip(names, work.inputs, strict=True):
+        is_own = value.op.contraction is not None and value.only_user is work
+        if is_own and _is_widened(work.modules[0].parameters[name]):
+            return f"{who(work)} widens the result of {who(value)}, which need not be rounded before"
+    return ""
+
+
+def _is_widened(value: Instruction) -> bool:
+    """Whether a value is only read as a wider type."""
+    sizes = [u.shape.type.size for u in value.users if isinstance(u.op, Convert)]
+    return len(sizes) == len(value.users) > 0 and min(sizes) > value.shape.type.size
+
+
 @rule(_rooted(FusedReduce, PointwiseModule))
 def find_pointwise_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """fused_reduce(pointwise(x…), y…) → fused_reduce(x…, y…)"""
-    link = _chosen(root, PointwiseModule)
+    link = _chosen(root, PointwiseModule, _obstacle_before)
     if isinstance(link, Decline):
         return link
     name = f"{link.producer.modules[0].name}:{root.modules[0].name}"
