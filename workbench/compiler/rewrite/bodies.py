@@ -157,7 +157,8 @@ class Body:
         made = op if isinstance(op, Operation) else make(op, **attributes)
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
         outer.hand_over(old, new)
-        if [i.shape for i in before] != [i.shape for i in old.inputs]:
+        relaid = [i.shape for i in before] != [i.shape for i in old.inputs]
+        if relaid or not self._relaid.isdisjoint(before):
             self.module.reinfer(old)
         self.module.add_return(old)
         self._give_sources(new)
