@@ -149,9 +149,20 @@ def test_only_constants_are_loaded_before_other_kernels_have_ended(program: Prog
     (step,) = plan.kernels
     body = step.launch.kernel.source.partition("KERNEL(")[2]
     before, *after = body.split("AFTER_OTHERS();")
-    assert before.count("copy_tile_2(") == copies * 2  # 128 columns, 64 at a time
+    assert before.count("copy_tile_2(") == copies
     assert len(after) == 2  # the warp that loads, and those that multiply
     assert "y2[" not in before
+
+
+@pytest.mark.parametrize("lens", [(50, 72), (3, 50, 72)])
+def test_columns_of_constants_are_contiguous_for_instructions_of_four_warps(lens, device: Device):
+    program = by_weights(*lens, columns=70)
+    weights = next(i.literal for i in program.main if i.literal is not None).numpy()
+    plan = lower(program, with_matrix_units(warpgroup.CAPABILITY))
+    (flat,) = plan.literals.values()
+    assert np.array_equal(flat.reshape(70, 72), weights.T)
+    assert not any(step.launch.schedule == "elementwise" for step in plan.kernels)
+    expect(program, device, warpgroup.CAPABILITY, TOLERANCE["half"])
 
 
 def test_matrices_that_share_constants_are_one_product(device: Device):

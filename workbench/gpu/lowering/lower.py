@@ -50,6 +50,10 @@ from workbench.gpu.machine import Machine
 _MARKERS = (Return, Comment, BuiltinOutline, RecordEvent, WaitEvent, SetStream)
 
 
+_TURNED = {*matrix_bytes.INTEGERS, *matrix_tiles.TYPES}
+"""Types of constants whose columns are contiguous as second operands of instructions of four warps."""
+
+
 class Lowering:
     """Lowers one program for one dialect. Schedules get places and scratch memory from it.
 
@@ -210,23 +214,24 @@ class Lowering:
     def _aligned(self, instruction: Instruction) -> Shape:
         """The layout of a constant; rows of a product's operand begin where matrix units' loads may.
 
-        The columns of integers do, if they are the second operand of an instruction of four warps.
+        Its columns do, and are contiguous, if it is the second operand of an instruction of four warps.
         """
         shape = instruction.shape
         lens, type, chunk = shape.lens, shape.type, matrix_tiles.ACCESS // shape.type.size
         if not (
             self.machine.matrix
             and type in {*matrix_tiles.FLOATS, *matrix_tiles.BYTES}
-            and shape.ndim == 2
-            and shape.standard
-            and all(isinstance(u.op, Dot | QuantDot | Group) for u in instruction.users)
+            and _is_matrix(shape)
+            and all(isinstance(u.op, Dot | QuantDot | Group) for u, _ in _readers(instruction))
         ):
             return shape
-        rows, columns = (-(-n // chunk) * chunk for n in lens)
-        is_grouped = type in matrix_bytes.INTEGERS and self.machine.matrix == warpgroup.CAPABILITY
+        rows, columns = (-(-n // chunk) * chunk for n in lens[-2:])
+        is_grouped = type in _TURNED and self.machine.matrix == warpgroup.CAPABILITY
         if is_grouped and _is_only_second(instruction):
-            return Shape(type, lens, (1, rows))
-        return shape if columns == lens[1] else Shape(type, lens, (columns, 1))
+            return Shape(type, lens, (*[0] * (len(lens) - 2), 1, rows))
+        if columns == lens[-1]:
+            return shape
+        return Shape(type, lens, (*[0] * (len(lens) - 2), columns, 1))
 
     def _write(self, instruction: Instruction) -> None:
         """Write into a buffer; through scratch memory if the operation reads elements of that buffer."""
@@ -356,21 +361,38 @@ class Lowering:
         return found.union(*map(roots_of, flat(self.steps)))
 
 
+def _is_matrix(shape: Shape) -> bool:
+    """Whether a tensor is one matrix in row-major order."""
+    lens, strides = shape.lens, shape.strides
+    return len(lens) > 1 and shape.elements == lens[-2] * lens[-1] and strides[-2:] == (lens[-1], 1)
+
+
+def _readers(value: Instruction) -> list[tuple[Instruction, Instruction]]:
+    """The instructions that read a value, each with what it reads: the value, or its broadcast to a batch."""
+    found: list[tuple[Instruction, Instruction]] = []
+    for user in value.users:
+        is_batch = (
+            isinstance(user.op, Multibroadcast) and user.shape.lens[-2:] == value.shape.lens[-2:]
+        )
+        found += _readers(user) if is_batch else [(user, value)]
+    return found
+
+
 def _is_only_second(value: Instruction) -> bool:
     """Whether a value is only read as the second operand of products, here or in groups."""
 
-    def in_group(user: Instruction) -> bool:
+    def in_group(user: Instruction, read: Instruction) -> bool:
         names = sorted(user.modules[0].parameters)
         given = zip(names, user.inputs, strict=True)
-        own = [user.modules[0].parameters[name] for name, x in given if x is value]
+        own = [user.modules[0].parameters[name] for name, x in given if x is read]
         return all(map(_is_only_second, own))
 
-    def is_second(user: Instruction) -> bool:
-        return isinstance(user.op, Dot | QuantDot) and user.inputs[0] is not value
+    def is_second(user: Instruction, read: Instruction) -> bool:
+        return isinstance(user.op, Dot | QuantDot) and user.inputs[0] is not read
 
-    users = value.users
-    return bool(users) and all(
-        in_group(u) if isinstance(u.op, Group) else is_second(u) for u in users
+    readers = _readers(value)
+    return bool(readers) and all(
+        in_group(*r) if isinstance(r[0].op, Group) else is_second(*r) for r in readers
     )
 
 

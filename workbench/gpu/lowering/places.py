@@ -10,6 +10,7 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.structure import Rearrangement
+from workbench.compiler.ops.broadcast import Multibroadcast
 from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.dims import ExpectDims
 from workbench.compiler.ops.slicing import Slice
@@ -48,9 +49,19 @@ def viewed(instruction: Instruction, places: Places) -> list[Place] | None:
     if isinstance(op, GetTupleElem):
         return _all(places, inputs[0], [op.index])
     x = places.get((inputs[0].id, 0))
-    if x is None or not inputs[0].shape.is_tensor or x.shape != inputs[0].shape:
+    if x is None or not inputs[0].shape.is_tensor:
         return None
-    return _moved(instruction, x)
+    if isinstance(op, Multibroadcast):
+        return [Place(x.root, _spread(x.shape, instruction.shape), x.offset)]
+    return _moved(instruction, x) if x.shape == inputs[0].shape else None
+
+
+def _spread(source: Shape, shape: Shape) -> Shape:
+    """The shape of a broadcast of memory, whatever layout that has."""
+    new = shape.ndim - source.ndim
+    pairs = zip(source.lens, source.strides, shape.lens[new:], strict=True)
+    own = (stride if length == wide else 0 for length, stride, wide in pairs)
+    return Shape(shape.type, shape.lens, (*[0] * new, *own))
 
 
 def _all(places: Places, source: Instruction, parts: Any) -> list[Place] | None:
