@@ -81,13 +81,13 @@ def images(batch: int = 1) -> "torch.Tensor":
     return torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(SEED))
 
 
-def tokens(vocabulary: int) -> dict[str, Any]:
-    """Seeded token ids and a mask that hides the last quarter of the sequence."""
+def tokens(vocabulary: int, batch: int = 1) -> dict[str, Any]:
+    """Seeded token ids and a mask that hides the last quarter of each sequence."""
     import torch
 
     generator = torch.Generator().manual_seed(SEED)
-    ids = torch.randint(0, vocabulary, (1, SEQUENCE), generator=generator)
-    mask = torch.ones(1, SEQUENCE, dtype=torch.int64)
+    ids = torch.randint(0, vocabulary, (batch, SEQUENCE), generator=generator)
+    mask = torch.ones(batch, SEQUENCE, dtype=torch.int64)
     mask[:, SEQUENCE * 3 // 4 :] = 0
     return {"input_ids": ids, "attention_mask": mask}
 
