@@ -1,4 +1,4 @@
-"""Half precision rounds what it stores once: constants are folded in float, factors stay out of weights."""
+"""Stored values are rounded once: constants are folded in wider types, factors stay out of halves."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,10 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import pass_named, run_pass
+from workbench.compiler.run.reference import Interpreter
 
 NARROW = (DType.HALF, DType.BF16)
+WIDE = {DType.HALF: np.float32, DType.BF16: np.float32, DType.FLOAT: np.float64}
 
 
 def drawn(lens, type, seed=0, low=0.5):
@@ -21,18 +23,76 @@ def names(program):
     return [i.name for i in program.main]
 
 
-@pytest.mark.parametrize("type", NARROW)
+@pytest.mark.parametrize("type", WIDE)
 def test_constants_are_rounded_when_all_of_their_arithmetic_is_done(type):
     program = Program()
     a, b, c = (drawn((200,), type, seed) for seed in range(3))
     x, y, z = (program.main.add_literal(v) for v in (a, b, c))
     program.main.add_return(program.main.add("mul", program.main.add("mul", x, y), z))
     run_pass(pass_named("propagate_constant"), program)
-    (found,) = (i for i in program.main if i.literal is not None)
-    wide = [v.astype(np.float32) for v in (a, b, c)]
-    np.testing.assert_array_equal(
-        found.literal.numpy(), (wide[0] * wide[1] * wide[2]).astype(type.numpy)
+    wide = [v.astype(WIDE[type]) for v in (a, b, c)]
+    np.testing.assert_array_equal(folded(program), (wide[0] * wide[1] * wide[2]).astype(type.numpy))
+
+
+def folded(program):
+    """The constant that a program's result becomes."""
+    run_pass(pass_named("propagate_constant"), program)
+    return program.main.outputs[0].literal.numpy()
+
+
+@pytest.mark.parametrize(
+    ("jump", "n"),
+    [("floor", 49), ("mod", 49), ("fmod", 49), ("thresholded_relu", 3)],
+)
+def test_a_result_that_jumps_is_that_of_rounded_operands(jump, n):
+    program = Program()
+    m = program.main
+    values = (n, np.float32(1) / np.float32(n), 1)
+    given, inverse, one = (m.add_literal(np.full((1,), v, np.float32)) for v in values)
+    product = m.add("mul", given, inverse)  # 1 in float, not quite in float64
+    m.add_return(m.add(jump, product, *([one] if "mod" in jump else [])))
+    wanted, exact = (Interpreter(program, wide).run()[0] for wide in (False, True))
+    assert abs(wanted - exact) > 0.5
+    np.testing.assert_array_equal(folded(program), wanted)
+
+
+def test_a_constant_that_is_converted_to_half_and_back_has_the_digits_of_half():
+    program = Program()
+    m = program.main
+    x = m.add("convert", m.add_literal(drawn((200,), DType.FLOAT)), target_type=DType.HALF)
+    back = m.add("convert", x, target_type=DType.FLOAT)
+    m.add_return(m.add("mul", back, m.add_literal(np.full((200,), 0.5, np.float32))))
+    wanted = wb.compile(program, "ref").run({})[0]
+    np.testing.assert_array_equal(folded(program), wanted)
+
+
+@pytest.mark.parametrize("type", WIDE)
+def test_a_constant_that_is_read_by_another_is_rounded_itself(type):
+    program = Program()
+    m = program.main
+    a, b = (drawn((50,), type, seed) for seed in range(2))
+    product = m.add("mul", m.add_literal(a), m.add_literal(b))
+    m.add_return(product, m.add("mul", product, m.add_literal(b)))
+    run_pass(pass_named("propagate_constant"), program)
+    first, second = wb.compile(program, "ref").run({}).outputs
+    wide = [v.astype(WIDE[type]) for v in (a, b)]
+    np.testing.assert_array_equal(first, (wide[0] * wide[1]).astype(type.numpy))
+    np.testing.assert_array_equal(second, (wide[0] * wide[1] * wide[1]).astype(type.numpy))
+
+
+def test_the_weights_of_a_norm_are_rounded_once():
+    program = Program()
+    m = program.main
+    weights, scale, variance = (
+        drawn(lens, DType.FLOAT, seed) for seed, lens in enumerate([(8, 50), (8,), (8,)])
     )
+    w, factor, v, eps = map(m.add_literal, (weights, scale, variance, np.full(8, 1e-5, np.float32)))
+    for name, operands in (("add", [v, eps]), ("sqrt", []), ("recip", []), ("mul", [factor])):
+        v = m.add(name, *(operands if name == "add" else [v, *operands]))
+    m.add_return(m.add("mul", w, m.add("broadcast", v, axis=0, out_lens=(8, 50))))
+    wide = scale / np.sqrt(variance.astype(np.float64) + np.float32(1e-5))
+    half = 0.5 * np.spacing(weights * wide.astype(np.float32)[:, None])
+    assert (np.abs(folded(program) - weights * wide[:, None]) <= half * (1 + 1e-6)).all()
 
 
 def test_a_constant_that_becomes_an_integer_is_rounded_first():

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
@@ -14,9 +15,11 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.activations import ThresholdedRelu
 from workbench.compiler.ops.convert import BitCast, Convert
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.packing import UnpackFp4, UnpackInt4
+from workbench.compiler.ops.pointwise import Fmod, Mod
 from workbench.compiler.ops.quant import Dequantizelinear
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -154,15 +157,17 @@ class _Plan:
         needed = self._needed()
         waiting = Counter(i for one in needed for i in dict.fromkeys(one.inputs))
         known: dict[Instruction, Array] = {}
+        values: dict[Instruction, Array] = {}
         for one in needed:
             known[one] = _computed(one, known)
-            for given in dict.fromkeys(one.inputs):
-                waiting[given] -= 1
-                if not waiting[given] and given not in self._outermost:
-                    known.pop(given, None)
-        return [
-            (i, Argument(literal_shape(i.shape), _rounded(i, known[i]))) for i in self._outermost
-        ]
+            if one in self._outermost:
+                values[one] = _rounded(one, known[one])
+            waiting[one] += 1  # so that a value without readers is forgotten, too
+            for read in dict.fromkeys((one, *one.inputs)):
+                waiting[read] -= 1
+                if not waiting[read]:
+                    known.pop(read, None)
+        return [(i, Argument(literal_shape(i.shape), values[i])) for i in self._outermost]
 
     def _needed(self) -> dict[Instruction, None]:
         """The outermost constants, each behind what it depends on; literals are left out."""
@@ -179,44 +184,55 @@ class _Plan:
 
 
 def _computed(instruction: Instruction, known: dict[Instruction, Array]) -> Array:
-    """The value; one of a half or bfloat16 is a float until something else than arithmetic needs it."""
+    """The value; a float is a wider one until something else than arithmetic needs it.
+
+    So the weights of a norm are rounded once, not at each step from its variances to them.
+    """
     inputs = [known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs]
-    wide = _stays_wide(instruction)
-    given = zip(instruction.inputs, inputs, strict=True)
-    inputs = [_widened(x) if wide else _rounded(i, x) for i, x in given]
-    if wide and isinstance(instruction.op, Convert):
+    op, type = instruction.op, instruction.shape.type
+    if not _stays_wide(instruction):
+        inputs = [_rounded(i, x) for i, x in zip(instruction.inputs, inputs, strict=True)]
+    elif isinstance(op, Convert):
         return inputs[0]
+    elif op.rearranges is None:
+        inputs = [_as_float(x, _WIDE[type]) for x in inputs]
     try:
-        value: Any = instruction.op.compute(*inputs)
+        value: Any = op.compute(*inputs)
     except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
         raise EvaluationError(f"{instruction!r}: {error}") from error
     return value if instruction.shape.is_tuple else np.asarray(value)
 
 
-_HALVES = (DType.HALF, DType.BF16)
-_EXACT = (*_HALVES, DType.FLOAT)
+_WIDE = {DType.HALF: np.float32, DType.BF16: np.float32, DType.FLOAT: np.float64}
+"""The types that arithmetic on constants is done in; its result is rounded once."""
+_JUMPS = (Mod, Fmod, ThresholdedRelu)
+"""Operations whose result jumps, beside the flat ones: a rounding of operands decides where."""
 
 
 def _stays_wide(instruction: Instruction) -> bool:
-    """Whether a value of half or bfloat16 is computed in float from such values, and rounded later, once."""
-    op = instruction.op
-    if instruction.shape.type not in _HALVES or isinstance(op, BitCast):
+    """Whether a value is computed in a wider type from values of its own, and rounded later, once."""
+    op, type = instruction.op, instruction.shape.type
+    if type not in _WIDE or op.flat or isinstance(op, (BitCast, *_JUMPS)):
         return False
     if isinstance(op, Convert):
-        return instruction.inputs[0].shape.type in _EXACT
+        return type is not DType.FLOAT and instruction.inputs[0].shape.type is DType.FLOAT
     known = op.pointwise or op.rearranges is not None
-    return known and all(i.shape.type is instruction.shape.type for i in instruction.inputs)
+    return known and all(i.shape.type is type for i in instruction.inputs)
 
 
-def _widened(value: Array) -> Array:
-    return value.astype(np.float32, copy=False)
+def _as_float(value: Array, type: DTypeLike) -> Array:
+    """A value in another type; elements that share memory still do."""
+    if value.dtype == type:
+        return value
+    own = value[tuple(slice(None) if step else slice(1) for step in value.strides)]
+    return np.broadcast_to(own.astype(type), value.shape)
 
 
 def _rounded(instruction: Instruction, value: Array) -> Array:
     """A value in its own type."""
-    if instruction.shape.type in _HALVES and value.dtype == np.float32:
+    if instruction.shape.type in _WIDE:
         with np.errstate(over="ignore"):
-            return value.astype(instruction.shape.type.numpy)
+            return _as_float(value, instruction.shape.type.numpy)
     return value
 
 

@@ -17,7 +17,20 @@ def _wide(type: DType) -> DType:
 
 
 def _axes(call: Call) -> str:
-    return call.constant(list(call.op.axes)) if call.op.axes else call.whole(1)
+    return call.constant([*call.op.axes, *_behind(call)]) if call.op.axes else call.whole(1)
+
+
+def _behind(call: Call) -> range:
+    """The axes behind those reduced, if all have one element.
+
+    With them elements lie in a row, which runtimes add up in parts and so more exactly than in turn.
+    """
+    shape = call.shapes[0]
+    if shape.dims is not None:
+        return range(0)
+    last = 1 + max(axis % shape.ndim for axis in call.op.axes)
+    behind = range(last, shape.ndim)
+    return behind if all(shape.lens[axis] == 1 for axis in behind) else range(0)
 
 
 def _reduced(call: Call, op_type: str, value: str) -> str:
