@@ -21,6 +21,7 @@ from tests.bench.measure import Claim, Outcome, Timing
 from tests.models import export
 from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.report.tuning import Tuning
 
 OURS, TUNED, TORCH = "workbench gpu", "workbench gpu, tuned", "torch.compile"
 IN_ORDER = "workbench gpu, kernels in order"
@@ -46,23 +47,18 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     module, arguments = network(name, int(batch))
     field = FIELDS[name]
     inputs = {n: x.numpy() for n, x in arguments.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        export.save(module, arguments, field, path)
-        program = parse_onnx(path)
-    if half:
-        _return_halves(program)
+    program = imported(module, arguments, field, half)
     options = {"precision": "fp16"} if half else {}
     build = wb.compile(program, target="gpu", record=False, **options)
     executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
     times = {OURS: tuple(on_device.run_seconds(executable, inputs))}
     times[IN_ORDER] = tuple(on_device.in_order_seconds(executable, inputs))
     tunings = [build.tune(inputs)]
-    times[TUNED], results = _seconds(build, inputs), {TUNED: np.asarray(build.run(inputs)[0])}
+    times[TUNED], results = timed(build, inputs), {TUNED: np.asarray(build.run(inputs)[0])}
     if half and name in SUMMED:
         build = wb.compile(program, target="gpu", record=False, keep="is:residual", **options)
         tunings.append(build.tune(inputs))
-        times[SUMS], results[SUMS] = _seconds(build, inputs), np.asarray(build.run(inputs)[0])
+        times[SUMS], results[SUMS] = timed(build, inputs), np.asarray(build.run(inputs)[0])
     work, results[TORCH] = _compiled(copy.deepcopy(module), arguments, field, half)
     times[TORCH] = tuple(on_device.torch_seconds(work))
     timings = [Timing("networks", subject, who, took) for who, took in times.items()]
@@ -72,11 +68,27 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
         for who, result in results.items()
     }
     gc.collect()
-    chosen = tuple((t.device, {p.name: p.chosen for p in t if p.gain > 1}) for t in tunings)
+    chosen = tuple(map(better, tunings))
     return replace(_outcome(subject, timings, errors), choices=chosen)
 
 
-def _seconds(build: Any, inputs: dict[str, Any]) -> tuple[float, ...]:
+def imported(module: Any, arguments: dict[str, Any], field: str, half: bool) -> Program:
+    """The program of a network, by way of ONNX; it returns halves if it will be computed in them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        export.save(module, arguments, field, path)
+        program = parse_onnx(path)
+    if half:
+        _return_halves(program)
+    return program
+
+
+def better(tuning: Tuning) -> tuple[str, dict[str, str]]:
+    """The device, and the variant of each problem that was faster than the estimated one."""
+    return tuning.device, {p.name: p.chosen for p in tuning if p.gain > 1}
+
+
+def timed(build: Any, inputs: dict[str, Any]) -> tuple[float, ...]:
     return tuple(on_device.run_seconds(build.runner.executable(), inputs))
 
 

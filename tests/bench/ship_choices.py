@@ -1,6 +1,6 @@
 """Puts what tuning chose into the package: `python -m tests.bench.ship_choices a.json b.json`.
 
-The files are those that `python -m tests.bench --only networks --json a.json` writes on a device.
+`python -m tests.bench --only tuning --json a.json` writes such files on a device; with `networks`, too.
 """
 
 import json

@@ -1,0 +1,29 @@
+"""Whole networks on a GPU, estimated and tuned, without peers (needs torch for the networks, and CUDA).
+
+What tuning finds for them can be put into the package: ``ship_choices``.
+"""
+
+import gc
+
+import workbench as wb
+from tests.bench.gpu_networks import FIELDS, OURS, TUNED, better, imported, network, timed
+from tests.bench.measure import Outcome, Timing
+
+SUBJECTS = tuple(f"{name} of {batch} in fp16" for batch in (16, 1) for name in FIELDS)
+
+
+def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
+    """Seconds of a run before and after tuning, by the device's clock, and what was chosen."""
+    name, _, batch, *_ = subject.split()
+    module, arguments = network(name, int(batch))
+    inputs = {n: x.numpy() for n, x in arguments.items()}
+    program = imported(module, arguments, FIELDS[name], half=True)
+    build = wb.compile(program, target="gpu", record=False, precision="fp16")
+    times = {OURS: timed(build, inputs)}
+    tuning = build.tune(inputs)
+    times[TUNED] = timed(build, inputs)
+    timings = tuple(Timing("tuning", subject, who, took) for who, took in times.items())
+    ratio = timings[1].median / timings[0].median
+    gc.collect()
+    facts = ((f"tuned / estimated, {subject}", f"{ratio:.3f}"),)
+    return Outcome(timings, facts=facts, choices=(better(tuning),))
