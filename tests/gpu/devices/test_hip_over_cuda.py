@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.hip_over_cuda import build
+from workbench.gpu.devices.rocm import hip_python
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,6 +31,17 @@ def told(request, tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_every_function_of_hip_that_devices_call_is_there():
+    hip, _ = hip_python()
+    folder = ROOT / "workbench" / "gpu" / "devices"
+    named = re.findall(r"\bhip[A-Z]\w+", "".join(p.read_text() for p in folder.glob("*.py")))
+    known = {name: getattr(hip, name, None) for name in named}
+    functions = {name for name, x in known.items() if callable(x) and not isinstance(x, type)}
+    exported = re.findall(r"EXPORT int (hip[A-Za-z]+)(?:R\d+)?\(", (build.HERE / "shim.c").read_text())
+    assert "hipEventQuery" in functions
+    assert functions <= {*exported}
 
 
 def test_a_device_says_what_it_is_and_warps_are_its_own(told):

@@ -258,6 +258,10 @@ EXPORT int hipEventSynchronize(handle event) {
   return ENTERED(cuEventSynchronize, (handle), (event));
 }
 
+EXPORT int hipEventQuery(handle event) {
+  return ENTERED(cuEventQuery, (handle), (event));
+}
+
 EXPORT int hipEventElapsedTime(float *ms, handle first, handle last) {
   return ENTERED(cuEventElapsedTime, (float *, handle, handle), (ms, first, last));
 }
