@@ -47,7 +47,7 @@ def numbers(device: HipDevice, code: Code) -> dict[str, object]:
     after = device.record(stream)
     device.download(y, to, stream)
     right = bool((y == 2 * x).all())
-    seconds = device.elapsed(before, after)
+    seconds, done = device.elapsed(before, after), device.is_done(after)
     device.fill(to, bytes, 0, stream)
     device.synchronize(stream)
     with device.capture(stream) as graphs:
@@ -69,6 +69,7 @@ def numbers(device: HipDevice, code: Code) -> dict[str, object]:
     return {
         "right": right,
         "replayed": replayed,
+        "done": done,
         "copied": bool((y == x).all()),
         "seconds": seconds,
         "launch": each,

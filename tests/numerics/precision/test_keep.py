@@ -115,6 +115,7 @@ def test_a_name_means_the_node_and_a_slash_its_scope():
         ("bloc", "did you mean 'block'"),
         ("op:tanhh", "did you mean 'op:tanh'"),
         ("op:gem", "did you mean 'op:Gemm'"),
+        ("is:residual", "no sum of two computed values is read by several"),
         ("weight", "names a parameter, a constant"),
         ("x", "names a parameter"),
         (9999, "9999 chooses no instruction"),

@@ -148,6 +148,8 @@ class Selectable:
 
     def _complaint(self, selector: Selector) -> str:
         said = f"selector {selector!r} chooses no instruction that computes"
+        if selector == _RESIDUAL:
+            return f"{said}: no sum of two computed values is read by several others"
         others = [i for i in self.program.instructions if i.id not in self.by_id]
         if given := next((i for i in others if _is_named(i, selector)), None):
             return f"{said}: it names a parameter, a constant or a part of a kernel, {given!r}"

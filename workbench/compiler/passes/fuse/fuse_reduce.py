@@ -116,7 +116,9 @@ def _obstacle_before(root: Instruction, link: Link) -> str:
     for name, value in zip(names, work.inputs, strict=True):
         is_own = value.op.contraction is not None and value.only_user is work
         if is_own and _is_widened(work.modules[0].parameters[name]):
-            return f"{who(work)} widens the result of {who(value)}, which need not be rounded before"
+            return (
+                f"{who(work)} widens the result of {who(value)}, which need not be rounded before"
+            )
     return ""
 
 
