@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import Pointwise
 from workbench.compiler.ops.fused import PointwiseModule
-from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.base import RewritePass, open_modules, register
+from workbench.compiler.passes.fuse.kernels.chains import Kernel, joined, wrap_chain
 from workbench.compiler.passes.fuse.kernels.common_space import (
+    STAYING,
     join_kernels,
     rewrite_pointwise_reshapes,
 )
 from workbench.compiler.passes.fuse.kernels.outputs import fuse_shared, fuse_siblings
 from workbench.compiler.passes.fuse.kernels.pairs import (
     behind_views,
+    is_kernel,
     listed,
     pointwise_obstacle,
     who,
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
+from workbench.compiler.passes.shapes.transform.chains import chain_to, is_link
 from workbench.compiler.passes.tidy.eliminate_identity import find_identity
 from workbench.compiler.rewrite import (
     Decline,
@@ -34,7 +38,9 @@ from workbench.compiler.rewrite import (
     Rewriter,
     Rule,
     behind_broadcasts,
+    candidates,
     drive,
+    first_applied,
     is_pointwise,
     rule,
 )
@@ -69,24 +75,41 @@ def scalar_constant(value: Instruction) -> Argument | None:
 @rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
 def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """f(a, b…) → pointwise(a, b…), [f]"""
-    found = {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
-    stem, program = f"{b.module.name}:{_SERIES}", b.program
-    name, number = numbered_name(program, stem, program.numbers[stem])
-    program.numbers[stem] = number + 1
-    if all(found.values()):
-        return Decline("every input is a scalar constant: it is folded, not fused")
-    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
-    if other is not None and not found[other] and x.shape.dims is None:
-        return Decline(f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}")
-    if x.shape.dims is not None and _chooses(x):
-        return Decline("one condition chooses among operands whose lengths a run may tell apart")
-    body = Body(program.create_module(name, bypass=True), scalars=True)
+    found, (name, _) = _constants(x), _next_name(b.module)
+    if reason := _wrapping_obstacle(x, found):
+        return Decline(reason)
+    body = Body(b.program.create_module(name, bypass=True), scalars=True)
     for value, constant in found.items():
         if constant:
             body.know(value, body.module.add_literal(constant))
         else:
             body.inner(value)
     return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
+
+
+def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
+    """The inputs of an instruction, each with its element if it is a scalar constant."""
+    return {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
+
+
+def _next_name(module: Module) -> tuple[str, int]:
+    """The name of the next body of a module, and its number."""
+    series, program = f"{module.name}:{_SERIES}", module.program
+    name, number = numbered_name(program, series, program.numbers[series])
+    program.numbers[series] = number + 1
+    return name, number
+
+
+def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | None]) -> str:
+    """The reason why an instruction cannot become a kernel; empty if it can."""
+    if all(found.values()):
+        return "every input is a scalar constant: it is folded, not fused"
+    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
+    if other is not None and not found[other] and x.shape.dims is None:
+        return f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}"
+    if x.shape.dims is not None and _chooses(x):
+        return "one condition chooses among operands whose lengths a run may tell apart"
+    return ""
 
 
 def _chooses(x: Instruction) -> bool:
@@ -171,6 +194,100 @@ def broadcast_first(b: Rewriter, root: Instruction) -> Instruction | Decline:
     return b("pointwise", *[b(root.op, x, *like) for x in inner.inputs], modules=inner.modules)
 
 
+# Chains
+
+
+def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
+    """Make kernels of all elementwise operations, one of each chain that nothing else can change.
+
+    Args:
+        program: The program.
+        clearing: The rules that move kernels into other dimensions before they are merged.
+    """
+    for module in open_modules(program):
+        works = [i for i in module if is_wrappable(i)]
+        readers = {i: u for i in works if (u := _reader(i)) is not None}
+        chains: dict[Instruction, list[Instruction]] = {}
+        names: dict[Instruction, tuple[str, int]] = {}
+        for x in works:
+            if x.module is module and program.find(x.id) is x:
+                names[x] = _next_name(module)
+                chain = [*chains.pop(x, ()), x]
+                if x in readers:
+                    chains.setdefault(readers[x], []).extend(chain)
+                elif len(chain) > 1 and (kernel := _planned(chain, clearing)) is not None:
+                    wrap_chain(x, kernel, names[kernel.parts[0]][0])
+                else:
+                    _wrap_each(chain, names)
+
+
+def _wrap_each(chain: Sequence[Instruction], names: Mapping[Instruction, tuple[str, int]]) -> None:
+    """Make a kernel of each instruction of a chain."""
+    among, module = candidates((wrap_pointwise,)), chain[0].module
+    for x in chain:
+        module.program.numbers[f"{module.name}:{_SERIES}"] = names[x][1]
+        first_applied(among.at(x), x)
+
+
+def _reader(x: Instruction) -> Instruction | None:
+    """The only instruction that reads a value, if it is elementwise work of the same module."""
+    user = x.only_user
+    if user is None or x.constant or user.module is not x.module or not is_wrappable(user):
+        return None
+    return user
+
+
+def _planned(chain: Sequence[Instruction], clearing: Collection[Rule]) -> Kernel | None:
+    """The kernel that a chain becomes; None where other rules may have a part in it."""
+    root = chain[-1]
+    if (
+        root.module.program.newest_first
+        or _is_joined(root.only_user)
+        or _is_cleared(chain, clearing)
+    ):
+        return None
+    parts: list[tuple[Instruction, dict[Instruction, Argument | None]]] = []
+    for x in chain:
+        found = _constants(x)
+        if _wrapping_obstacle(x, found) or not _is_settled(x, found):
+            return None
+        if any(isinstance(i.op, PointwiseModule) and i.only_user is x for i in found):
+            return None
+        parts.append((x, found))
+    return joined(parts)
+
+
+def _is_joined(reader: Instruction | None) -> bool:
+    """Whether a value's only reader is a kernel, which may take what makes the value."""
+    return reader is not None and isinstance(reader.op, PointwiseModule)
+
+
+def _is_cleared(chain: Sequence[Instruction], clearing: Collection[Rule]) -> bool:
+    """Whether rules may move a chain into other dimensions: views are between it and another kernel."""
+    if not clearing:
+        return False
+    still = () if broadcast_inputs in clearing else STAYING
+    stack = [(u, False) for u in chain[-1].users]
+    while stack:
+        user, moved = stack.pop()
+        if is_link(user):
+            stack += [(u, moved or not isinstance(user.op, still)) for u in user.users]
+        elif moved and (is_wrappable(user) or is_kernel(user)):
+            return True
+    return any(_reads_moved(x, still) for x in chain)
+
+
+def _reads_moved(x: Instruction, still: tuple[type[Operation], ...]) -> bool:
+    """Whether an instruction reads a kernel through views, of which one is of another kind than those."""
+    for value in x.inputs:
+        if is_link(value):
+            chain = chain_to(value)
+            moved = not all(isinstance(i.op, still) for i in chain)
+            if moved and is_kernel(chain[0].inputs[0]):
+                return True
+    return False
+
+
 JOINS = (fuse_chain, fuse_shared, fuse_siblings)
 
 
@@ -188,6 +305,8 @@ class FusePointwise(RewritePass):
             the work before it.
         enable_multi_output: Also fuse kernels that share an input, and producers with other users, into
             kernels with several results.
+        stepwise: Make a kernel of each operation first, and then one of two, edit by edit, as MIGraphX does.
+            The result is the same as with one edit for each chain.
     """
 
     name = "fuse_pointwise"
@@ -198,6 +317,7 @@ class FusePointwise(RewritePass):
     enable_rewrite_reshapes: bool = True
     enable_rewrite_broadcasts: bool = False
     enable_multi_output: bool = False
+    stepwise: bool = False
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
@@ -213,10 +333,12 @@ class FusePointwise(RewritePass):
     def apply(self, program: Program) -> None:
         """Wrap every elementwise operation, then merge the bodies."""
         drive(program, (find_identity,))
-        program.numbers.clear()
-        sweep(program, [r for r in self.active if r is wrap_pointwise])
-        program.evaluated.clear()
         rules = [r for r in self.active if r is not wrap_pointwise]
-        join_kernels(
-            program, [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
-        )
+        joins, clearing = [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
+        program.numbers.clear()
+        if joins == [fuse_chain] and wrap_pointwise in self.active and not self.stepwise:
+            wrap_all(program, clearing)
+        else:
+            sweep(program, [r for r in self.active if r is wrap_pointwise])
+        program.evaluated.clear()
+        join_kernels(program, joins, clearing)

@@ -50,7 +50,7 @@ from workbench.compiler.passes.tidy.eliminate_common_subexpression import (
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
-_STAYING = (Broadcast, Multibroadcast, Contiguous)
+STAYING = (Broadcast, Multibroadcast, Contiguous)
 """Links of a chain that do not move elements to other axes."""
 
 
@@ -71,7 +71,7 @@ def chain_between(
     source = chain[0].inputs[0]
     if not is_kernel(source) or producer not in (None, source):
         return None
-    moves = any(not isinstance(i.op, _STAYING) for i in chain)
+    moves = any(not isinstance(i.op, STAYING) for i in chain)
     return (chain, source) if moves else None
 
 
