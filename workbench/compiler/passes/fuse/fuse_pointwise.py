@@ -30,7 +30,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     who,
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
-from workbench.compiler.passes.shapes.transform.chains import chain_to, is_link
+from workbench.compiler.passes.shapes.transform.chains import is_link
 from workbench.compiler.passes.tidy.eliminate_identity import find_identity
 from workbench.compiler.rewrite import (
     Decline,
@@ -263,29 +263,25 @@ def _is_joined(reader: Instruction | None) -> bool:
 
 
 def _is_cleared(chain: Sequence[Instruction], clearing: Collection[Rule]) -> bool:
-    """Whether rules may move a chain into other dimensions: views are between it and another kernel."""
+    """Whether rules may move a part of a chain into other dimensions, as only views part it from a kernel."""
     if not clearing:
         return False
     still = () if broadcast_inputs in clearing else STAYING
-    stack = [(u, False) for u in chain[-1].users]
-    while stack:
-        user, moved = stack.pop()
-        if is_link(user):
-            stack += [(u, moved or not isinstance(user.op, still)) for u in user.users]
-        elif moved and (is_wrappable(user) or is_kernel(user)):
-            return True
-    return any(_reads_moved(x, still) for x in chain)
+    reader, moved = chain[-1].only_user, False
+    while reader is not None and is_link(reader):
+        reader, moved = reader.only_user, moved or not isinstance(reader.op, still)
+    if moved and reader is not None and (is_wrappable(reader) or is_kernel(reader)):
+        return True
+    return any(_reads_moved(value, still) for x in chain for value in x.inputs)
 
 
-def _reads_moved(x: Instruction, still: tuple[type[Operation], ...]) -> bool:
-    """Whether an instruction reads a kernel through views, of which one is of another kind than those."""
-    for value in x.inputs:
-        if is_link(value):
-            chain = chain_to(value)
-            moved = not all(isinstance(i.op, still) for i in chain)
-            if moved and is_kernel(chain[0].inputs[0]):
-                return True
-    return False
+def _reads_moved(value: Instruction, still: tuple[type[Operation], ...]) -> bool:
+    """Whether a value is that of a kernel behind views, of which one is of another kind than those."""
+    moved = False
+    while is_link(value) and value.only_user is not None:
+        moved = moved or not isinstance(value.op, still)
+        value = value.inputs[0]
+    return moved and is_kernel(value) and value.only_user is not None
 
 
 JOINS = (fuse_chain, fuse_shared, fuse_siblings)
