@@ -18,6 +18,7 @@ from workbench.compiler.passes.base import RewritePass, open_modules, register
 from workbench.compiler.passes.fuse.kernels.chains import Kernel, joined, wrap_chain
 from workbench.compiler.passes.fuse.kernels.common_space import (
     STAYING,
+    behind_moves,
     join_kernels,
     rewrite_pointwise_reshapes,
 )
@@ -272,16 +273,8 @@ def _is_cleared(chain: Sequence[Instruction], clearing: Collection[Rule]) -> boo
         reader, moved = reader.only_user, moved or not isinstance(reader.op, still)
     if moved and reader is not None and (is_wrappable(reader) or is_kernel(reader)):
         return True
-    return any(_reads_moved(value, still) for x in chain for value in x.inputs)
-
-
-def _reads_moved(value: Instruction, still: tuple[type[Operation], ...]) -> bool:
-    """Whether a value is that of a kernel behind views, of which one is of another kind than those."""
-    moved = False
-    while is_link(value) and value.only_user is not None:
-        moved = moved or not isinstance(value.op, still)
-        value = value.inputs[0]
-    return moved and is_kernel(value) and value.only_user is not None
+    sources = [behind_moves(value, still) for x in chain for value in x.inputs]
+    return any(source is not None and is_kernel(source) for source in sources)
 
 
 JOINS = (fuse_chain, fuse_shared, fuse_siblings)

@@ -52,19 +52,25 @@ class Kernel:
         each = dict.fromkeys([*self.inputs.values(), *[part.sources for part in self.parts]])
         return tuple(dict.fromkeys([name for sources in each for name in sources]))
 
-    def take(self, producer: Kernel) -> bool:
-        """Put a kernel that this one reads before it; whether the shape of the result surely stays."""
-        last, root, sources = producer.parts[-1], self.parts[-1], self.sources
-        inputs = dict(producer.inputs)
+    def take(
+        self, producer: Kernel, through: Sequence[Instruction] = (), anew: bool = False
+    ) -> None:
+        """Put a kernel that this one reads before it.
+
+        Args:
+            producer: The other kernel.
+            through: What is between the two.
+            anew: Whether all parameters are made now, and have the source nodes of this kernel.
+        """
+        sources, within = self.sources, {producer.parts[-1], *through}
+        inputs = dict.fromkeys(producer.inputs, sources) if anew else dict(producer.inputs)
         for value in self.inputs:
-            if value is not last:
+            if value not in within:
                 inputs.setdefault(value, sources)
-        same = [i.shape for i in inputs] == [i.shape for i in self.inputs]
         self.inputs = inputs
         self.above = [*reversed([*self.above, *self.below]), *producer.above]
         self.below = producer.below
-        self.parts = [*producer.parts, *self.parts]
-        return same or keeps_shape(root.shape, [*inputs])
+        self.parts = [*producer.parts, *through, *self.parts]
 
 
 def joined(parts: Iterable[tuple[Instruction, Constants]]) -> Kernel | None:
@@ -82,10 +88,17 @@ def joined(parts: Iterable[tuple[Instruction, Constants]]) -> Kernel | None:
     while len(rest) > 1:
         for x in list(rest):
             kernel = rest[x]
-            read = next((value for value in kernel.inputs if value in rest), None)
-            if read is not None and not kernel.take(rest.pop(read)):
-                return None
+            before = [*kernel.inputs]
+            if (read := next((value for value in before if value in rest), None)) is not None:
+                kernel.take(rest.pop(read))
+                if not _keeps_shape(x, before, [*kernel.inputs]):
+                    return None
     return next(iter(rest.values()))
+
+
+def _keeps_shape(x: Instruction, before: list[Instruction], inputs: list[Instruction]) -> bool:
+    """Whether a kernel's result surely has the same shape with other inputs."""
+    return [i.shape for i in before] == [i.shape for i in inputs] or keeps_shape(x.shape, inputs)
 
 
 @change

@@ -75,6 +75,15 @@ def chain_between(
     return (chain, source) if moves else None
 
 
+def behind_moves(value: Instruction, staying: Kinds | tuple[()] = STAYING) -> Instruction | None:
+    """The source of a chain without other readers; None unless a link is of another kind than ``staying``."""
+    moved = False
+    while is_link(value) and value.only_user is not None:
+        moved = moved or not isinstance(value.op, staying)
+        value = value.inputs[0]
+    return value if moved and value.only_user is not None else None
+
+
 def space_obstacle(producer: Instruction, user: Instruction) -> str:
     """The reason why a kernel cannot be fused with another across reshapes; empty if it can."""
     reasons: list[str] = []

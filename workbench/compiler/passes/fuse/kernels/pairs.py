@@ -125,7 +125,7 @@ class Link(NamedTuple):
 
 def links(user: Instruction, kind: type[Operation]) -> list[Link]:
     """The links from operations of a kind to inputs of ``user``, direct ones first."""
-    found = [_link_of(i) for i in dict.fromkeys(user.inputs)]
+    found = [link_of(i) for i in dict.fromkeys(user.inputs)]
     return sorted(
         (k for k in found if isinstance(k.producer.op, kind)), key=lambda k: k.broadcast is not None
     )
@@ -151,7 +151,7 @@ def _producer_of(value: Instruction) -> Instruction:
     return value
 
 
-def _link_of(value: Instruction) -> Link:
+def link_of(value: Instruction) -> Link:
     """The link from a producer to ``value``, looking through one broadcast and contiguous copies."""
     dropped: list[Instruction] = []
     broadcast: Instruction | None = None
@@ -189,10 +189,11 @@ def link_obstacle(user: Instruction, link: Link) -> str:
             return f"{who(value)} has other users: {listed(others)}"
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
         return _too_long(producer, parts)
-    return "" if broadcast is None else _broadcast_obstacle(who(producer), broadcast, axes)
+    return "" if broadcast is None else broadcast_obstacle(who(producer), broadcast, axes)
 
 
-def _broadcast_obstacle(producer: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
+def broadcast_obstacle(producer: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
+    """The reason why a broadcast is not one over reduced axes; empty if it is."""
     source, result = broadcast.inputs[0].shape, broadcast.shape
     if source.ndim != result.ndim:
         return f"{who(broadcast)} adds axes to {producer}: from {source.ndim} to {result.ndim}"
