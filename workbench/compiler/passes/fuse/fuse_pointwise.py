@@ -32,6 +32,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
 from workbench.compiler.passes.shapes.transform.chains import is_link
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_identity import find_identity
 from workbench.compiler.rewrite import (
     Decline,
@@ -205,6 +206,7 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
         program: The program.
         clearing: The rules that move kernels into other dimensions before they are merged.
     """
+    DeadCodeElimination().apply(program)
     for module in open_modules(program):
         works = [i for i in module if is_wrappable(i)]
         readers = {i: u for i in works if (u := _reader(i)) is not None}
@@ -325,7 +327,8 @@ class FusePointwise(RewritePass):
         rules = [r for r in self.active if r is not wrap_pointwise]
         joins, clearing = [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
         program.numbers.clear()
-        if joins == [fuse_chain] and wrap_pointwise in self.active and not self.stepwise:
+        whole = joins == [fuse_chain] and wrap_pointwise in self.active
+        if whole and not self.stepwise and not program.newest_first:
             wrap_all(program, clearing)
         else:
             sweep(program, [r for r in self.active if r is wrap_pointwise])

@@ -25,6 +25,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
 )
 from workbench.compiler.passes.fuse.kernels.reductions import Nodes, wrap_reductions
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
 from workbench.compiler.rewrite import (
     Decline,
@@ -71,6 +72,7 @@ def wrap_all(program: Program, across: Collection[Rule]) -> None:
         program: The program.
         across: The rules that move kernels into other dimensions before they are merged.
     """
+    DeadCodeElimination().apply(program)
     one_by_one = candidates((wrap_reduce,))
     for module in open_modules(program):
         found = [x for x in module if is_reduction(x) and x.inputs[0].shape.dims is None]
@@ -225,7 +227,8 @@ class FuseReduce(RewritePass):
         across = [r for r in self.active if r in clearing]
         joins = [r for r in self.active if r is not wrap_reduce and r not in clearing]
         whole = wrap_reduce in self.active and len(joins) == len(_JOINS)
-        if whole and not self.stepwise and broadcast_reduced not in across:
+        steps = self.stepwise or program.newest_first or broadcast_reduced in across
+        if whole and not steps:
             wrap_all(program, across)
         else:
             sweep(program, [r for r in self.active if r is wrap_reduce])
