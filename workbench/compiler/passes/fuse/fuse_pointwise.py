@@ -15,23 +15,20 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import Pointwise
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.base import RewritePass, open_modules, register
-from workbench.compiler.passes.fuse.kernels.chains import Kernel, joined, wrap_chain
+from workbench.compiler.passes.fuse.kernels.chains import Chains, Node, wrap_chain
 from workbench.compiler.passes.fuse.kernels.common_space import (
     STAYING,
-    behind_moves,
     join_kernels,
     rewrite_pointwise_reshapes,
 )
 from workbench.compiler.passes.fuse.kernels.outputs import fuse_shared, fuse_siblings
 from workbench.compiler.passes.fuse.kernels.pairs import (
     behind_views,
-    is_kernel,
     listed,
     pointwise_obstacle,
     who,
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
-from workbench.compiler.passes.shapes.transform.chains import is_link
 from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_identity import find_identity
 from workbench.compiler.rewrite import (
@@ -208,75 +205,50 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
     """
     DeadCodeElimination().apply(program)
     for module in open_modules(program):
-        works = [i for i in module if is_wrappable(i)]
-        readers = {i: u for i in works if (u := _reader(i)) is not None}
-        chains: dict[Instruction, list[Instruction]] = {}
-        names: dict[Instruction, tuple[str, int]] = {}
-        for x in works:
-            if x.module is module and program.find(x.id) is x:
-                names[x] = _next_name(module)
-                chain = [*chains.pop(x, ()), x]
-                if x in readers:
-                    chains.setdefault(readers[x], []).extend(chain)
-                elif len(chain) > 1 and (kernel := _planned(chain, clearing)) is not None:
-                    wrap_chain(x, kernel, names[kernel.parts[0]][0])
-                else:
-                    _wrap_each(chain, names)
+        names = {x: _next_name(module) for x in module if is_wrappable(x)}
+        chains = _chains(module, clearing).merge() if names else []
+        planned = {part: node for node in chains for part in node.kernel.parts}
+        made: dict[Instruction, Instruction] = {}
+        for x in names:
+            if x not in planned:
+                _wrap_each([x], names, made)
+            elif (node := planned[x]).root is x:
+                if all(_is_settled(part, _constants(part)) for part in node.kernel.parts):
+                    made[x] = wrap_chain(x, node.kernel, names[node.kernel.parts[0]][0], made)
+                else:  # the shape of an operand has changed
+                    _wrap_each(sorted(node.kernel.parts, key=lambda i: i.order), names, made)
 
 
-def _wrap_each(chain: Sequence[Instruction], names: Mapping[Instruction, tuple[str, int]]) -> None:
-    """Make a kernel of each instruction of a chain."""
+def _wrap_each(
+    chain: Sequence[Instruction],
+    names: Mapping[Instruction, tuple[str, int]],
+    made: dict[Instruction, Instruction],
+) -> None:
+    """Make a kernel of each of some instructions."""
     among, module = candidates((wrap_pointwise,)), chain[0].module
     for x in chain:
-        module.program.numbers[f"{module.name}:{_SERIES}"] = names[x][1]
-        first_applied(among.at(x), x)
+        if x.module is module and module.program.find(x.id) is x:
+            module.program.numbers[f"{module.name}:{_SERIES}"] = names[x][1]
+            if (kernel := first_applied(among.at(x), x)) is not None:
+                made[x] = kernel
 
 
-def _reader(x: Instruction) -> Instruction | None:
-    """The only instruction that reads a value, if it is elementwise work of the same module."""
-    user = x.only_user
-    if user is None or x.constant or user.module is not x.module or not is_wrappable(user):
-        return None
-    return user
-
-
-def _planned(chain: Sequence[Instruction], clearing: Collection[Rule]) -> Kernel | None:
-    """The kernel that a chain becomes; None where other rules may have a part in it."""
-    root = chain[-1]
-    if (
-        root.module.program.newest_first
-        or _is_joined(root.only_user)
-        or _is_cleared(chain, clearing)
-    ):
-        return None
-    parts: list[tuple[Instruction, dict[Instruction, Argument | None]]] = []
-    for x in chain:
-        found = _constants(x)
-        if _wrapping_obstacle(x, found) or not _is_settled(x, found):
-            return None
-        if any(isinstance(i.op, PointwiseModule) and i.only_user is x for i in found):
-            return None
-        parts.append((x, found))
-    return joined(parts)
-
-
-def _is_joined(reader: Instruction | None) -> bool:
-    """Whether a value's only reader is a kernel, which may take what makes the value."""
-    return reader is not None and isinstance(reader.op, PointwiseModule)
-
-
-def _is_cleared(chain: Sequence[Instruction], clearing: Collection[Rule]) -> bool:
-    """Whether rules may move a part of a chain into other dimensions, as only views part it from a kernel."""
-    if not clearing:
-        return False
-    still = () if broadcast_inputs in clearing else STAYING
-    reader, moved = chain[-1].only_user, False
-    while reader is not None and is_link(reader):
-        reader, moved = reader.only_user, moved or not isinstance(reader.op, still)
-    if moved and reader is not None and (is_wrappable(reader) or is_kernel(reader)):
-        return True
-    sources = [behind_moves(value, still) for x in chain for value in x.inputs]
-    return any(source is not None and is_kernel(source) for source in sources)
+def _chains(module: Module, clearing: Collection[Rule]) -> Chains:
+    """The kernels of single operations, and those that are there."""
+    chains = Chains()
+    for x in module:
+        if is_wrappable(x):
+            found = _constants(x)
+            if _wrapping_obstacle(x, found):
+                continue
+            node = Node(len(chains.all), x, found)
+            node.is_fixed = x.constant or not _is_settled(x, found)
+            chains.add(node)
+        elif isinstance(x.op, PointwiseModule) and x.shape.is_tensor:
+            chains.add(Node(len(chains.all), x, dict.fromkeys(x.inputs)))
+    if clearing:
+        chains.fix_beside_views(() if broadcast_inputs in clearing else STAYING)
+    return chains
 
 
 JOINS = (fuse_chain, fuse_shared, fuse_siblings)

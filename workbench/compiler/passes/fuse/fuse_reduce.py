@@ -23,7 +23,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     link_obstacle,
     links,
 )
-from workbench.compiler.passes.fuse.kernels.reductions import Nodes, wrap_reductions
+from workbench.compiler.passes.fuse.kernels.reductions import Reductions, wrap_reductions
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
 from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
@@ -79,7 +79,7 @@ def wrap_all(program: Program, across: Collection[Rule]) -> None:
         names = {x: _next_name(x) for x in found if x.shape.dims is None}
         if not names:
             continue
-        nodes = Nodes(module, {x: name for x, (name, _) in names.items()})
+        nodes = Reductions(module, {x: name for x, (name, _) in names.items()})
         if across:
             nodes.fix_beside_views()
         made: dict[Instruction, Instruction] = {}

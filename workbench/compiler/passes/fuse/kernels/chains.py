@@ -1,4 +1,4 @@
-"""Chains of elementwise work: the kernel that a chain becomes, worked out before anything is moved.
+"""Kernels to be: what chains of elementwise work become, worked out before anything is moved.
 
 If kernels are merged two at a time, the order of the merges decides the order of inputs, lines and source
 nodes. A plan follows the same order, so what becomes a kernel in one edit is the same kernel.
@@ -6,12 +6,14 @@ nodes. A plan follows the same order, so what becomes a kernel in one edit is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction, Module
-from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
+from workbench.compiler.passes.fuse.kernels.common_space import STAYING, Staying, behind_moves
+from workbench.compiler.passes.fuse.kernels.pairs import BETWEEN, LARGEST_BODY, lines
 from workbench.compiler.rewrite import change
 from workbench.compiler.rewrite.bodies import Body, keeps_shape, prune_all
 
@@ -52,6 +54,12 @@ class Kernel:
         each = dict.fromkeys([*self.inputs.values(), *[part.sources for part in self.parts]])
         return tuple(dict.fromkeys([name for sources in each for name in sources]))
 
+    @property
+    def lines(self) -> int:
+        """The number of lines of its body, besides those of bodies inside."""
+        literals = len(self.above) + len(self.below)
+        return len(self.inputs) + literals + len(self.parts) + 1
+
     def take(
         self, producer: Kernel, through: Sequence[Instruction] = (), anew: bool = False
     ) -> None:
@@ -73,36 +81,118 @@ class Kernel:
         self.parts = [*producer.parts, *through, *self.parts]
 
 
-def joined(parts: Iterable[tuple[Instruction, Constants]]) -> Kernel | None:
-    """The kernel that a chain becomes if each instruction takes one kernel that it reads, in turns.
+class Node:
+    """A kernel to be, among all kernels of a module."""
 
-    Args:
-        parts: The instructions in order, each used only by a later one, with the constants that they read.
+    def __init__(self, place: int, x: Instruction, constants: Constants) -> None:
+        """The kernel of one instruction, or that which an instruction is already."""
+        self.place = place
+        self.root = x
+        self.kernel = Kernel(x, constants)
+        self.inside = lines(*x.modules)
+        """The lines of bodies that are there."""
+        self.is_fixed = bool(x.modules)
+        """Whether it is made by rules, one by one, as others of them may have a part in it."""
 
-    Returns:
-        The kernel; None if it may get too long, or a merge may change the shape of a result.
-    """
-    rest = {x: Kernel(x, constants) for x, constants in parts}
-    if sum([len(k.inputs) + len(k.above) + len(k.below) + 2 for k in rest.values()]) > LARGEST_BODY:
-        return None
-    while len(rest) > 1:
-        for x in list(rest):
-            kernel = rest[x]
-            before = [*kernel.inputs]
-            if (read := next((value for value in before if value in rest), None)) is not None:
-                kernel.take(rest.pop(read))
-                if not _keeps_shape(x, before, [*kernel.inputs]):
-                    return None
-    return next(iter(rest.values()))
+    @property
+    def lines(self) -> int:
+        """The number of lines of its body."""
+        return self.inside or self.kernel.lines
 
 
-def _keeps_shape(x: Instruction, before: list[Instruction], inputs: list[Instruction]) -> bool:
-    """Whether a kernel's result surely has the same shape with other inputs."""
-    return [i.shape for i in before] == [i.shape for i in inputs] or keeps_shape(x.shape, inputs)
+NodeType = TypeVar("NodeType", bound=Node)
+
+
+class Nodes(Generic[NodeType]):
+    """The kernels of a module, merged in the order in which rules would merge them one by one."""
+
+    def __init__(self) -> None:
+        """No kernels."""
+        self.of: dict[Instruction, NodeType] = {}
+        """The kernel that an instruction is a part of."""
+        self.all: list[NodeType] = []
+
+    def add(self, node: NodeType) -> None:
+        """Add a kernel behind the others."""
+        self.of[node.root] = node
+        self.all.append(node)
+
+    def fix_beside_views(self, staying: Staying = STAYING) -> None:
+        """Leave alone the kernels that rules may move into other dimensions, as only views part them."""
+        for node in self.all:
+            for value in node.root.inputs:
+                source = behind_moves(value, staying)
+                other = None if source is None else self.of.get(source)
+                if other is not None and self.may_move(other, node):
+                    other.is_fixed = node.is_fixed = True
+
+    def merge(self) -> list[NodeType]:
+        """Go through the kernels until none can be merged; those of several instructions, unless fixed."""
+        pending = [node.place for node in self.all]
+        while pending:
+            heapify(pending)
+            again: dict[int, None] = {}
+            while pending:
+                node = self.all[heappop(pending)]
+                if node.place not in again and self.of[node.root] is node and self.merge_one(node):
+                    self.of.update(dict.fromkeys(node.kernel.parts, node))
+                    again[node.place] = None
+                    for reader in self._readers(node.root):
+                        heappush(pending, reader.place)
+            pending = [*again]
+        alone = [n for n in self.all if self.of[n.root] is n and not n.is_fixed]
+        return [n for n in alone if len(n.kernel.parts) > 1]
+
+    def may_move(self, producer: NodeType, reader: NodeType) -> bool:
+        """Whether there are rules for two such kernels with views between them."""
+        return True
+
+    def merge_one(self, node: NodeType) -> bool:
+        """Let a kernel take the first one that it can; whether there was one."""
+        raise NotImplementedError
+
+    def others_read(self, values: Collection[Instruction], node: NodeType) -> bool:
+        """Whether any of some values has a reader besides a kernel and the values themselves."""
+        for value in values:
+            for user in value.users:
+                if self.of.get(user) is not node and user not in values:
+                    return True
+        return False
+
+    def _readers(self, value: Instruction) -> Iterator[NodeType]:
+        """The kernels that read a value, perhaps through a broadcast."""
+        for user in value.users:
+            if user in self.of:
+                yield self.of[user]
+            elif isinstance(user.op, BETWEEN):
+                yield from self._readers(user)
+
+
+class Chains(Nodes[Node]):
+    """Kernels of elementwise work, merged as by ``fuse_chain``."""
+
+    def merge_one(self, node: Node) -> bool:
+        """Let a kernel take the first one that only it reads; one whose result may change shape is fixed."""
+        kernel = node.kernel
+        for value in kernel.inputs:
+            producer = self.of.get(value)
+            if producer is None or self.others_read((value,), node):
+                continue
+            if producer.lines + node.lines <= LARGEST_BODY:
+                before = [i.shape for i in kernel.inputs]
+                kernel.take(producer.kernel)
+                same = before == [i.shape for i in kernel.inputs]
+                if not same and not keeps_shape(node.root.shape, [*kernel.inputs]):
+                    node.is_fixed = True
+                node.is_fixed |= producer.is_fixed
+                return True
+        return False
 
 
 @change
-def wrap_chain(root: Instruction, kernel: Kernel, name: str) -> Instruction:
+def wrap_chain(
+    root: Instruction, kernel: Kernel, name: str, made: Mapping[Instruction, Instruction]
+) -> Instruction:
     """g(f(x…), y…) → pointwise(x…, y…), [g after f]"""
     module = root.module.program.create_module(name, bypass=True)
     body = Body(module, scalars=True)
@@ -110,7 +200,7 @@ def wrap_chain(root: Instruction, kernel: Kernel, name: str) -> Instruction:
     _add_literals(module, kernel.below, inside)
     for value, sources in kernel.inputs.items():
         with module.program.source(*sources):
-            body.inner(value)
+            body.inner(made.get(value, value))
     _add_literals(module, kernel.above, inside)
     for part in kernel.parts:
         for value, literal in inside.get(part, ()):

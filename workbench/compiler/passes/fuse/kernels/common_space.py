@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction, Module
@@ -50,7 +50,9 @@ from workbench.compiler.passes.tidy.eliminate_common_subexpression import (
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
-STAYING = (Broadcast, Multibroadcast, Contiguous)
+Staying: TypeAlias = tuple[type[Operation], ...]
+
+STAYING: Staying = (Broadcast, Multibroadcast, Contiguous)
 """Links of a chain that do not move elements to other axes."""
 
 
@@ -75,7 +77,7 @@ def chain_between(
     return (chain, source) if moves else None
 
 
-def behind_moves(value: Instruction, staying: Kinds | tuple[()] = STAYING) -> Instruction | None:
+def behind_moves(value: Instruction, staying: Staying) -> Instruction | None:
     """The source of a chain without other readers; None unless a link is of another kind than ``staying``."""
     moved = False
     while is_link(value) and value.only_user is not None:
