@@ -207,12 +207,12 @@ def wrap_chain(
             body.know(value, literal)
         if part is not root:
             body.take(part)
-    made = body.stand_for(root, "pointwise", root.shape)
+    fused = body.stand_for(root, "pointwise", root.shape)
     module.reinfer(root)  # parts that it reads have one element inside
     if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
         module.set_sources(end, kernel.parts[0].sources)
     prune_all([known.value for known in (*kernel.above, *kernel.below)])
-    return made
+    return fused
 
 
 def _add_literals(

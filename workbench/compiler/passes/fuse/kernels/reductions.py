@@ -120,8 +120,8 @@ def wrap_reductions(
     for part in node.kernel.parts:
         if part is not root:
             body.take(part)
-    kernel = body.stand_for(root, "fused_reduce", axes=node.axes)
+    fused = body.stand_for(root, "fused_reduce", axes=node.axes)
     if (end := module.last) is not None and end.sources != node.ends:
         module.set_sources(end, node.ends)
     share(module)
-    return kernel
+    return fused
