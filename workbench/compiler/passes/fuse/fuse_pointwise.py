@@ -203,9 +203,10 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
         program: The program.
         clearing: The rules that move kernels into other dimensions before they are merged.
     """
+    named = {m: {x: _next_name(m) for x in m if is_wrappable(x)} for m in open_modules(program)}
     DeadCodeElimination().apply(program)
     for module in open_modules(program):
-        names = {x: _next_name(module) for x in module if is_wrappable(x)}
+        names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
         chains = _chains(module, clearing).merge() if names else []
         planned = {part: node for node in chains for part in node.kernel.parts}
         made: dict[Instruction, Instruction] = {}

@@ -72,23 +72,27 @@ def wrap_all(program: Program, across: Collection[Rule]) -> None:
         program: The program.
         across: The rules that move kernels into other dimensions before they are merged.
     """
+    named = {m: _names(m) for m in open_modules(program)}
     DeadCodeElimination().apply(program)
     one_by_one = candidates((wrap_reduce,))
     for module in open_modules(program):
-        found = [x for x in module if is_reduction(x) and x.inputs[0].shape.dims is None]
-        names = {x: _next_name(x) for x in found if x.shape.dims is None}
-        if not names:
-            continue
+        names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
         nodes = Reductions(module, {x: name for x, (name, _) in names.items()})
         if across:
             nodes.fix_beside_views()
         made: dict[Instruction, Instruction] = {}
-        for node in nodes.merge():
+        for node in nodes.merge() if names else ():
             made[node.root] = wrap_reductions(node.root, node, made)
-        for x, (_, number) in names.items():
-            if x.module is module:
-                program.numbers[_series(module)] = number
-                first_applied(one_by_one.at(x), x)
+        for x in [x for x in module if is_reduction(x)]:
+            if x in names:
+                program.numbers[_series(module)] = names[x][1]
+            first_applied(one_by_one.at(x), x)
+
+
+def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
+    """The name of the body of each reduction in a module, and its number, where lengths are known."""
+    found = [x for x in module if is_reduction(x) and x.shape.dims is None]
+    return {x: _next_name(x) for x in found if x.inputs[0].shape.dims is None}
 
 
 def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
