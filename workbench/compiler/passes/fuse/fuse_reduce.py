@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
@@ -23,7 +23,11 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     link_obstacle,
     links,
 )
-from workbench.compiler.passes.fuse.kernels.reductions import Reductions, wrap_reductions
+from workbench.compiler.passes.fuse.kernels.reductions import (
+    ReductionNode,
+    Reductions,
+    wrap_reductions,
+)
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
 from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
@@ -77,16 +81,23 @@ def wrap_all(program: Program, across: Collection[Rule]) -> None:
     one_by_one = candidates((wrap_reduce,))
     for module in open_modules(program):
         names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
-        nodes = Reductions(module, {x: name for x, (name, _) in names.items()})
-        if across:
-            nodes.fix_beside_views()
         made: dict[Instruction, Instruction] = {}
-        for node in nodes.merge() if names else ():
+        for node in _planned(module, names, across) if names else ():
             made[node.root] = wrap_reductions(node.root, node, made)
         for x in [x for x in module if is_reduction(x)]:
             if x in names:
                 program.numbers[_series(module)] = names[x][1]
             first_applied(one_by_one.at(x), x)
+
+
+def _planned(
+    module: Module, names: Mapping[Instruction, tuple[str, int]], across: Collection[Rule]
+) -> list[ReductionNode]:
+    """The kernels that the reductions of a module become with the work around them."""
+    nodes = Reductions(module, {x: name for x, (name, _) in names.items()})
+    if across:
+        nodes.fix_beside_views()
+    return nodes.merge()
 
 
 def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
