@@ -81,19 +81,18 @@ fused.explore(height=560)
 
 # %%
 joins = teach.Text(
-    "Each operation first becomes a kernel of its own, by the rule wrap_pointwise. "
-    "Which rule of fuse_pointwise then makes one kernel of two?",
+    "All four operations become one kernel in a single edit. Which rule of fuse_pointwise makes it?",
     truth=lambda: next(
         edit.rule
         for step in fused.recording
         for edit in step.edits
-        if edit.rule != "wrap_pointwise" and step.name.startswith("fuse_pointwise")
+        if step.name.startswith("fuse_pointwise")
     ),
     hints=[
         "The list on the right has each edit of the pass, with its rule.",
-        "Scroll down the list of edits, past the four of wrap_pointwise.",
+        "Its law is g(f(x…), y…) → pointwise(x…, y…): the work of f and g, in one body.",
     ],
-    because="It joins a kernel to the one that reads it, three times.",
+    because="With the option stepwise, it makes a kernel of each operation, and three times one of two.",
     name="the rule",
 )
 joins

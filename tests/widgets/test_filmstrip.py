@@ -24,7 +24,7 @@ def frames(picture: str) -> list[str]:
     return [e.text or "" for e in root.findall(f"{SVG}text[@class='h']")]
 
 
-def test_a_filmstrip_shows_the_passes_with_the_most_edits_in_their_order():
+def test_a_filmstrip_shows_the_passes_that_change_the_most_in_their_order():
     build = wb.compile(residual(2), "cpu")
     edits = {s.name.partition("(")[0]: len(s.edits) for s in build.recording.steps if s.edits}
     first, *shown = frames(build.filmstrip(most=2).to_svg())

@@ -18,7 +18,7 @@ class Filmstrip:
 
     Args:
         recording: The recording.
-        passes: Names of the passes to show; by default those with the most edits that change something
+        passes: Names of the passes to show; by default those that change the most instructions, and something
             drawn.
         most: Most passes to show.
         theme: ``auto`` follows the page, or ``light`` or ``dark``.
@@ -32,15 +32,17 @@ class Filmstrip:
     ) -> None:
         """Choose the passes."""
         self.steps, self.theme = Steps(recording), theme
-        edits = {k: len(s.edits) for k, s in enumerate(self.steps.steps) if s.edits}
-        self.names = names = {k: self.steps.steps[k].name.partition("(")[0] for k in edits}
+        changes = {
+            k: sum(len(e.rows) for e in s.edits) for k, s in enumerate(self.steps.steps) if s.edits
+        }
+        self.names = names = {k: self.steps.steps[k].name.partition("(")[0] for k in changes}
         if missing := set(passes) - set(names.values()):
             changed = ", ".join(dict.fromkeys(names.values()))
             raise OperationError(f"no change by {', '.join(missing)}; expected some of {changed}")
         drawn = [
-            k for k in edits if names[k] in passes or (not passes and self.steps.is_visible(k))
+            k for k in changes if names[k] in passes or (not passes and self.steps.is_visible(k))
         ]
-        self.shown = sorted(sorted(drawn, key=lambda k: -edits[k])[:most])
+        self.shown = sorted(sorted(drawn, key=lambda k: -changes[k])[:most])
 
     def summary(self) -> str:
         """The filmstrip in one line of words."""

@@ -255,17 +255,25 @@ def test_constants_are_folded_not_fused(b: Builder):
 # Recording
 
 
-def test_each_edit_has_its_law_and_equal_values_are_linked(b: Builder):
+@pytest.mark.parametrize(
+    ("stepwise", "rules"),
+    [(True, ["wrap_pointwise", "wrap_pointwise", "fuse_chain"]), (False, ["wrap_chain"])],
+)
+def test_each_edit_has_its_law_and_equal_values_are_linked(
+    b: Builder, stepwise: bool, rules: list[str]
+):
     x = b.parameter("x")
     total = b("add", x, x)
     last = b("neg", total)
     program = b.finish(last)
     with Recording(program) as recording:
-        FusePointwise().apply(program)
+        FusePointwise(stepwise=stepwise).apply(program)
     edits = [e for s in recording.steps for e in s.edits]
-    assert [e.rule for e in edits] == ["wrap_pointwise", "wrap_pointwise", "fuse_chain"]
+    assert [e.rule for e in edits] == rules
     (fused,) = [i for i in program.main if i.name == "pointwise"]
+    replaced = {old for e in edits for old, _ in e.replaced}
     assert [(old, new) for e in edits for old, new in e.replaced][-1] == (last.id, fused.id)
+    assert replaced == ({total.id, last.id} if stepwise else {last.id})
     assert total.module is last.module is fused.modules[0]
     assert program.instruction(total.id) is total
 
@@ -344,6 +352,26 @@ def test_fusion_changes_no_bit(program: Program, reshapes: bool, broadcasts: boo
         pointwise.apply(program)
         reduce.apply(program)
     assert not any(s.changed for s in recording.steps)
+
+
+def _written(program: Program, *passes: FusePointwise | FuseReduce) -> list[object]:
+    """A copy of a program after some passes: its text, and the source nodes of each instruction."""
+    work = program.clone()
+    for one in passes:
+        one.apply(work)
+    validate(work)
+    return [str(work), *[f"{i.name} {i.sources}" for m in work.reachable_modules() for i in m]]
+
+
+@given(fusible(), st.booleans())
+def test_one_edit_for_each_kernel_makes_what_many_would(program: Program, reshapes: bool):
+    for place, instruction in enumerate(program.main):
+        program.main.set_sources(instruction, [f"n{place}"])
+    whole, steps = (
+        [kind(enable_rewrite_reshapes=reshapes, stepwise=s) for kind in (FusePointwise, FuseReduce)]
+        for s in (False, True)
+    )
+    assert _written(program, *whole) == _written(program, *steps)
 
 
 def test_a_wide_sum_becomes_kernels_of_bounded_size():

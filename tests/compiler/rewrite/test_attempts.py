@@ -77,18 +77,19 @@ def test_a_failed_test_makes_no_match(monkeypatch):
     assert not made
 
 
-def test_nobody_but_the_recording_hears_of_wrapping():
+@pytest.mark.parametrize(("name", "count"), [("wrap_pointwise", COUNT), ("wrap_chain", 1)])
+def test_nobody_but_the_recording_hears_of_wrapping(name, count):
     heard: list[list[type[Listener]]] = []
 
     class Watching(Listener):
         def edit_began(self, rule, root):
-            if rule.name == "wrap_pointwise":
+            if rule.name == name:
                 heard.append([type(one) for one in program.listeners])
 
     program = chain()
     program.listeners.append(Watching())
-    FusePointwise().apply(program)
-    assert len(heard) == COUNT
+    FusePointwise(stepwise=name == "wrap_pointwise").apply(program)
+    assert len(heard) == count
     assert not any(Sweeps in kinds for kinds in heard)
 
 

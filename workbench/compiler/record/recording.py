@@ -244,7 +244,7 @@ class Recording(Listener):
         """A still picture of the program before and after some passes, for slides and print.
 
         Args:
-            *passes: Names of passes; by default those with the most edits that change something drawn.
+            *passes: Names of passes; by default those that change the most instructions, and something drawn.
             most: Most passes to show.
 
         Raises:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import Pointwise
 from workbench.compiler.ops.fused import PointwiseModule
-from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.base import RewritePass, open_modules, register
+from workbench.compiler.passes.fuse.kernels.chains import Chains, Node, wrap_chain
 from workbench.compiler.passes.fuse.kernels.common_space import (
+    STAYING,
     join_kernels,
     rewrite_pointwise_reshapes,
 )
@@ -27,6 +29,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     who,
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_identity import find_identity
 from workbench.compiler.rewrite import (
     Decline,
@@ -34,7 +37,9 @@ from workbench.compiler.rewrite import (
     Rewriter,
     Rule,
     behind_broadcasts,
+    candidates,
     drive,
+    first_applied,
     is_pointwise,
     rule,
 )
@@ -69,24 +74,41 @@ def scalar_constant(value: Instruction) -> Argument | None:
 @rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
 def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """f(a, b…) → pointwise(a, b…), [f]"""
-    found = {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
-    stem, program = f"{b.module.name}:{_SERIES}", b.program
-    name, number = numbered_name(program, stem, program.numbers[stem])
-    program.numbers[stem] = number + 1
-    if all(found.values()):
-        return Decline("every input is a scalar constant: it is folded, not fused")
-    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
-    if other is not None and not found[other] and x.shape.dims is None:
-        return Decline(f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}")
-    if x.shape.dims is not None and _chooses(x):
-        return Decline("one condition chooses among operands whose lengths a run may tell apart")
-    body = Body(program.create_module(name, bypass=True), scalars=True)
+    found, (name, _) = _constants(x), _next_name(b.module)
+    if reason := _wrapping_obstacle(x, found):
+        return Decline(reason)
+    body = Body(b.program.create_module(name, bypass=True), scalars=True)
     for value, constant in found.items():
         if constant:
             body.know(value, body.module.add_literal(constant))
         else:
             body.inner(value)
     return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
+
+
+def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
+    """The inputs of an instruction, each with its element if it is a scalar constant."""
+    return {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
+
+
+def _next_name(module: Module) -> tuple[str, int]:
+    """The name of the next body of a module, and its number."""
+    series, program = f"{module.name}:{_SERIES}", module.program
+    name, number = numbered_name(program, series, program.numbers[series])
+    program.numbers[series] = number + 1
+    return name, number
+
+
+def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | None]) -> str:
+    """The reason why an instruction cannot become a kernel; empty if it can."""
+    if all(found.values()):
+        return "every input is a scalar constant: it is folded, not fused"
+    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
+    if other is not None and not found[other] and x.shape.dims is None:
+        return f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}"
+    if x.shape.dims is not None and _chooses(x):
+        return "one condition chooses among operands whose lengths a run may tell apart"
+    return ""
 
 
 def _chooses(x: Instruction) -> bool:
@@ -171,6 +193,65 @@ def broadcast_first(b: Rewriter, root: Instruction) -> Instruction | Decline:
     return b("pointwise", *[b(root.op, x, *like) for x in inner.inputs], modules=inner.modules)
 
 
+# Chains
+
+
+def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
+    """Make kernels of all elementwise operations, one of each chain that nothing else can change.
+
+    Args:
+        program: The program.
+        clearing: The rules that move kernels into other dimensions before they are merged.
+    """
+    named = {m: {x: _next_name(m) for x in m if is_wrappable(x)} for m in open_modules(program)}
+    DeadCodeElimination().apply(program)
+    for module in open_modules(program):
+        names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
+        chains = _chains(module, clearing).merge() if names else []
+        planned = {part: node for node in chains for part in node.kernel.parts}
+        made: dict[Instruction, Instruction] = {}
+        for x in names:
+            if x not in planned:
+                _wrap_each([x], names, made)
+            elif (node := planned[x]).root is x:
+                if all(_is_settled(part, _constants(part)) for part in node.kernel.parts):
+                    made[x] = wrap_chain(x, node.kernel, names[node.kernel.parts[0]][0], made)
+                else:  # the shape of an operand has changed
+                    _wrap_each(sorted(node.kernel.parts, key=lambda i: i.order), names, made)
+
+
+def _wrap_each(
+    chain: Sequence[Instruction],
+    names: Mapping[Instruction, tuple[str, int]],
+    made: dict[Instruction, Instruction],
+) -> None:
+    """Make a kernel of each of some instructions."""
+    among, module = candidates((wrap_pointwise,)), chain[0].module
+    for x in chain:
+        if x.module is module and module.program.find(x.id) is x:
+            module.program.numbers[f"{module.name}:{_SERIES}"] = names[x][1]
+            if (kernel := first_applied(among.at(x), x)) is not None:
+                made[x] = kernel
+
+
+def _chains(module: Module, clearing: Collection[Rule]) -> Chains:
+    """The kernels of single operations, and those that are there."""
+    chains = Chains()
+    for x in module:
+        if is_wrappable(x):
+            found = _constants(x)
+            if _wrapping_obstacle(x, found):
+                continue
+            node = Node(len(chains.all), x, found)
+            node.is_fixed = x.constant or not _is_settled(x, found)
+            chains.add(node)
+        elif isinstance(x.op, PointwiseModule) and x.shape.is_tensor:
+            chains.add(Node(len(chains.all), x, dict.fromkeys(x.inputs)))
+    if clearing:
+        chains.fix_beside_views(() if broadcast_inputs in clearing else STAYING)
+    return chains
+
+
 JOINS = (fuse_chain, fuse_shared, fuse_siblings)
 
 
@@ -188,6 +269,8 @@ class FusePointwise(RewritePass):
             the work before it.
         enable_multi_output: Also fuse kernels that share an input, and producers with other users, into
             kernels with several results.
+        stepwise: Make a kernel of each operation first, and then one of two, edit by edit, as MIGraphX does.
+            The result is the same as with one edit for each chain.
     """
 
     name = "fuse_pointwise"
@@ -198,6 +281,7 @@ class FusePointwise(RewritePass):
     enable_rewrite_reshapes: bool = True
     enable_rewrite_broadcasts: bool = False
     enable_multi_output: bool = False
+    stepwise: bool = False
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
@@ -213,10 +297,13 @@ class FusePointwise(RewritePass):
     def apply(self, program: Program) -> None:
         """Wrap every elementwise operation, then merge the bodies."""
         drive(program, (find_identity,))
-        program.numbers.clear()
-        sweep(program, [r for r in self.active if r is wrap_pointwise])
-        program.evaluated.clear()
         rules = [r for r in self.active if r is not wrap_pointwise]
-        join_kernels(
-            program, [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
-        )
+        joins, clearing = [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
+        program.numbers.clear()
+        whole = joins == [fuse_chain] and wrap_pointwise in self.active
+        if whole and not self.stepwise and not program.newest_first:
+            wrap_all(program, clearing)
+        else:
+            sweep(program, [r for r in self.active if r is wrap_pointwise])
+        program.evaluated.clear()
+        join_kernels(program, joins, clearing)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.reduce import is_reduction, reduced_axes
-from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.base import RewritePass, open_modules, register
 from workbench.compiler.passes.fuse.fuse_pointwise import broadcast_first, follows_pointwise
 from workbench.compiler.passes.fuse.kernels.common_space import (
     join_kernels,
@@ -24,10 +23,25 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     link_obstacle,
     links,
     who,
+    widened_product,
+)
+from workbench.compiler.passes.fuse.kernels.reductions import (
+    ReductionNode,
+    Reductions,
+    wrap_reductions,
 )
 from workbench.compiler.passes.fuse.kernels.sweep import sweep
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
+from workbench.compiler.rewrite import (
+    Decline,
+    Pattern,
+    Rewriter,
+    Rule,
+    candidates,
+    first_applied,
+    rule,
+)
 from workbench.compiler.rewrite.bodies import Body, numbered_name, prune_all, unused_name
 
 
@@ -40,12 +54,58 @@ def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """reduce(a) → fused_reduce(a), [reduce]"""
     if not b.program.strict and (x.inputs[0].shape.is_dynamic or x.shape.is_dynamic):
         return Decline(f"{x.name} #{x.id} has dynamic dimensions; a body has static ones")
-    program, series = b.program, f"{b.module.name}:reduce"
-    axes, number = reduced_axes(x), program.numbers[series]
-    name, number = numbered_name(program, f"{b.module.name}:{x.name}", number)
-    program.numbers[series] = number + 1
-    body = Body(program.create_module(name, bypass=True))
+    axes, (name, _) = reduced_axes(x), _next_name(x)
+    body = Body(b.program.create_module(name, bypass=True))
     return body.stand_for(x, "fused_reduce", axes=axes)
+
+
+def _next_name(x: Instruction) -> tuple[str, int]:
+    """The name of the next body of a module, that of a reduction, and its number."""
+    program, series = x.module.program, _series(x.module)
+    name, number = numbered_name(program, f"{x.module.name}:{x.name}", program.numbers[series])
+    program.numbers[series] = number + 1
+    return name, number
+
+
+def _series(module: Module) -> str:
+    return f"{module.name}:reduce"
+
+
+def wrap_all(program: Program, across: Collection[Rule]) -> None:
+    """Make kernels of all reductions, with the work around them unless other rules may have a part in it.
+
+    Args:
+        program: The program.
+        across: The rules that move kernels into other dimensions before they are merged.
+    """
+    named = {m: _names(m) for m in open_modules(program)}
+    DeadCodeElimination().apply(program)
+    one_by_one = candidates((wrap_reduce,))
+    for module in open_modules(program):
+        names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
+        made: dict[Instruction, Instruction] = {}
+        for node in _planned(module, names, across) if names else ():
+            made[node.root] = wrap_reductions(node.root, node, made)
+        for x in [x for x in module if is_reduction(x)]:
+            if x in names:
+                program.numbers[_series(module)] = names[x][1]
+            first_applied(one_by_one.at(x), x)
+
+
+def _planned(
+    module: Module, names: Mapping[Instruction, tuple[str, int]], across: Collection[Rule]
+) -> list[ReductionNode]:
+    """The kernels that the reductions of a module become with the work around them."""
+    nodes = Reductions(module, {x: name for x, (name, _) in names.items()})
+    if across:
+        nodes.fix_beside_views()
+    return nodes.merge()
+
+
+def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
+    """The name of the body of each reduction in a module, and its number, where lengths are known."""
+    found = [x for x in module if is_reduction(x) and x.shape.dims is None]
+    return {x: _next_name(x) for x in found if x.inputs[0].shape.dims is None}
 
 
 def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
@@ -105,27 +165,12 @@ def find_reduce_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decli
 
 
 def _obstacle_before(root: Instruction, link: Link) -> str:
-    """The reason why a reduction does not take the elementwise work before it; empty if it does.
-
-    Work that widens a product's result is left to the product, which then stores sums that are not rounded.
-    """
+    """The reason why a reduction does not take the elementwise work before it; empty if it does."""
     if reason := link_obstacle(root, link):
         return reason
-    work = link.producer
-    names = sorted(work.modules[0].parameters)
-    for name, value in zip(names, work.inputs, strict=True):
-        is_own = value.op.contraction is not None and value.only_user is work
-        if is_own and _is_widened(work.modules[0].parameters[name]):
-            return (
-                f"{who(work)} widens the result of {who(value)}, which need not be rounded before"
-            )
+    if (product := widened_product(link.producer)) is not None:
+        return f"{who(link.producer)} widens the result of {who(product)}, which need not be rounded before"
     return ""
-
-
-def _is_widened(value: Instruction) -> bool:
-    """Whether a value is only read as a wider type."""
-    sizes = [u.shape.type.size for u in value.users if isinstance(u.op, Convert)]
-    return len(sizes) == len(value.users) > 0 and min(sizes) > value.shape.type.size
 
 
 @rule(_rooted(FusedReduce, PointwiseModule))
@@ -170,6 +215,9 @@ def broadcast_reduced(b: Rewriter, root: Instruction) -> Instruction | Decline:
     return broadcast_first(b, root)
 
 
+_JOINS = (find_reduce_pointwise, find_pointwise_reduce, find_reduce_reduce)
+
+
 @register
 class FuseReduce(RewritePass):
     """Reductions and the elementwise work around them become bodies of ``fused_reduce`` kernels.
@@ -180,6 +228,8 @@ class FuseReduce(RewritePass):
     Attributes:
         enable_rewrite_reshapes: Also fuse across reshapes and transposes.
         enable_rewrite_broadcasts: Also fuse elementwise work that is broadcast before it is reduced.
+        stepwise: Make a kernel of each reduction first, and then one of two, edit by edit, as MIGraphX does.
+            The result is the same as with one edit for each kernel.
     """
 
     name = "fuse_reduce"
@@ -189,6 +239,7 @@ class FuseReduce(RewritePass):
     )  # fmt: skip
     enable_rewrite_reshapes: bool = True
     enable_rewrite_broadcasts: bool = False
+    stepwise: bool = False
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
@@ -202,8 +253,13 @@ class FuseReduce(RewritePass):
     def apply(self, program: Program) -> None:
         """Wrap every reduction, then merge the bodies."""
         program.numbers.clear()
-        sweep(program, [r for r in self.active if r is wrap_reduce])
         clearing = (rewrite_reduce_reshapes, broadcast_reduced)
         across = [r for r in self.active if r in clearing]
         joins = [r for r in self.active if r is not wrap_reduce and r not in clearing]
+        whole = wrap_reduce in self.active and len(joins) == len(_JOINS)
+        steps = self.stepwise or program.newest_first or broadcast_reduced in across
+        if whole and not steps:
+            wrap_all(program, across)
+        else:
+            sweep(program, [r for r in self.active if r is wrap_reduce])
         join_kernels(program, joins, across)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ class _Plan:
         known: dict[Instruction, Array] = {}
         values: dict[Instruction, Array] = {}
         for one in needed:
-            known[one] = _computed(one, known)
+            known[one] = _computed(one, known, is_last=not waiting[one])
             if one in self._outermost:
                 values[one] = _rounded(one, known[one])
             waiting[one] += 1  # so that a value without readers is forgotten, too
@@ -183,7 +184,7 @@ class _Plan:
         return needed
 
 
-def _computed(instruction: Instruction, known: dict[Instruction, Array]) -> Array:
+def _computed(instruction: Instruction, known: dict[Instruction, Array], is_last: bool) -> Array:
     """The value; a float is a wider one until something else than arithmetic needs it.
 
     So the weights of a norm are rounded once, not at each step from its variances to them.
@@ -194,6 +195,8 @@ def _computed(instruction: Instruction, known: dict[Instruction, Array]) -> Arra
         inputs = [_rounded(i, x) for i, x in zip(instruction.inputs, inputs, strict=True)]
     elif isinstance(op, Convert):
         return inputs[0]
+    elif is_last and type is DType.FLOAT and op.name in _ARITHMETIC:
+        return _rounded_at_once(_ARITHMETIC[op.name], inputs)
     elif op.rearranges is None:
         inputs = [_as_float(x, _WIDE[type]) for x in inputs]
     try:
@@ -205,6 +208,8 @@ def _computed(instruction: Instruction, known: dict[Instruction, Array]) -> Arra
 
 _WIDE = {DType.HALF: np.float32, DType.BF16: np.float32, DType.FLOAT: np.float64}
 """The types that arithmetic on constants is done in; its result is rounded once."""
+_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+"""Operations for which a large result need not be in memory in double before it is rounded."""
 _JUMPS = (Mod, Fmod, ThresholdedRelu)
 """Operations whose result jumps, beside the flat ones: a rounding of operands decides where."""
 
@@ -218,6 +223,15 @@ def _stays_wide(instruction: Instruction) -> bool:
         return type is not DType.FLOAT and instruction.inputs[0].shape.type is DType.FLOAT
     known = op.pointwise or op.rearranges is not None
     return known and all(i.shape.type is type for i in instruction.inputs)
+
+
+def _rounded_at_once(function: np.ufunc, inputs: Sequence[Array]) -> Array:
+    """The float that a result in double is rounded to, a piece at a time."""
+    if all(x.dtype == np.float32 for x in inputs):
+        return function(*inputs)  # IEEE 754 rounds the exact result, as rounding one in double does
+    value = np.empty(np.broadcast_shapes(*(x.shape for x in inputs)), np.float32)
+    with np.errstate(over="ignore"):
+        return function(*inputs, out=value, dtype=np.float64, casting="same_kind")
 
 
 def _as_float(value: Array, type: DTypeLike) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction, Module
@@ -50,7 +50,9 @@ from workbench.compiler.passes.tidy.eliminate_common_subexpression import (
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
-_STAYING = (Broadcast, Multibroadcast, Contiguous)
+Staying: TypeAlias = tuple[type[Operation], ...]
+
+STAYING: Staying = (Broadcast, Multibroadcast, Contiguous)
 """Links of a chain that do not move elements to other axes."""
 
 
@@ -71,8 +73,17 @@ def chain_between(
     source = chain[0].inputs[0]
     if not is_kernel(source) or producer not in (None, source):
         return None
-    moves = any(not isinstance(i.op, _STAYING) for i in chain)
+    moves = any(not isinstance(i.op, STAYING) for i in chain)
     return (chain, source) if moves else None
+
+
+def behind_moves(value: Instruction, staying: Staying) -> Instruction | None:
+    """The source of a chain without other readers; None unless a link is of another kind than ``staying``."""
+    moved = False
+    while is_link(value) and value.only_user is not None:
+        moved = moved or not isinstance(value.op, staying)
+        value = value.inputs[0]
+    return value if moved and value.only_user is not None else None
 
 
 def space_obstacle(producer: Instruction, user: Instruction) -> str:

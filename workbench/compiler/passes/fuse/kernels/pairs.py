@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family, Operation
 from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import Fused, FusedReduce, PointwiseModule
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reshape import Reshape
@@ -125,7 +126,7 @@ class Link(NamedTuple):
 
 def links(user: Instruction, kind: type[Operation]) -> list[Link]:
     """The links from operations of a kind to inputs of ``user``, direct ones first."""
-    found = [_link_of(i) for i in dict.fromkeys(user.inputs)]
+    found = [link_of(i) for i in dict.fromkeys(user.inputs)]
     return sorted(
         (k for k in found if isinstance(k.producer.op, kind)), key=lambda k: k.broadcast is not None
     )
@@ -151,7 +152,7 @@ def _producer_of(value: Instruction) -> Instruction:
     return value
 
 
-def _link_of(value: Instruction) -> Link:
+def link_of(value: Instruction) -> Link:
     """The link from a producer to ``value``, looking through one broadcast and contiguous copies."""
     dropped: list[Instruction] = []
     broadcast: Instruction | None = None
@@ -189,10 +190,30 @@ def link_obstacle(user: Instruction, link: Link) -> str:
             return f"{who(value)} has other users: {listed(others)}"
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
         return _too_long(producer, parts)
-    return "" if broadcast is None else _broadcast_obstacle(who(producer), broadcast, axes)
+    return "" if broadcast is None else broadcast_obstacle(who(producer), broadcast, axes)
 
 
-def _broadcast_obstacle(producer: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
+def widened_product(work: Instruction) -> Instruction | None:
+    """The product whose result only this elementwise work reads, and widens; None if there is none.
+
+    Such work is left to the product, which then stores sums that are not rounded.
+    """
+    names = sorted(work.modules[0].parameters)
+    for name, value in zip(names, work.inputs, strict=True):
+        is_own = value.op.contraction is not None and value.only_user is work
+        if is_own and _is_widened(work.modules[0].parameters[name]):
+            return value
+    return None
+
+
+def _is_widened(value: Instruction) -> bool:
+    """Whether a value is only read as a wider type."""
+    sizes = [u.shape.type.size for u in value.users if isinstance(u.op, Convert)]
+    return len(sizes) == len(value.users) > 0 and min(sizes) > value.shape.type.size
+
+
+def broadcast_obstacle(producer: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
+    """The reason why a broadcast is not one over reduced axes; empty if it is."""
     source, result = broadcast.inputs[0].shape, broadcast.shape
     if source.ndim != result.ndim:
         return f"{who(broadcast)} adds axes to {producer}: from {source.ndim} to {result.ndim}"

@@ -42,6 +42,8 @@ class Sweeps(Listener):
         self._candidates = candidates(tuple(rules))
         self._modules = open_modules(program)
         self._pending = self._all()
+        self._holds_all = True
+        """Whether what is pending is all that there is."""
         self._touched: dict[Instruction, None] = {}
         self._seen_all_at = -1
 
@@ -51,17 +53,18 @@ class Sweeps(Listener):
             return 0
         self._pending.update(dict.fromkeys(self._around()))
         pending, self._pending = self._pending, {}
-        return sum(self._through(m, pending) for m in self._modules)
+        edits = sum(self._through(m, pending) for m in self._modules)
+        if self._holds_all and not edits:
+            self._seen_all_at = self.program.version
+        self._holds_all = False
+        return edits
 
     def all(self) -> int:
         """One sweep through all instructions, unless nothing has changed since the last full sweep."""
         if not self._candidates.rules or self._seen_all_at == self.program.version:
             return 0
-        self._pending = self._all()
-        edits = self.once()
-        if not edits:
-            self._seen_all_at = self.program.version
-        return edits
+        self._pending, self._holds_all = self._all(), True
+        return self.once()
 
     def _all(self) -> dict[Instruction, None]:
         roots = set(filter(self._candidates.rooted, self.program.operations))

@@ -1,0 +1,226 @@
+"""Kernels to be: what chains of elementwise work become, worked out before anything is moved.
+
+If kernels are merged two at a time, the order of the merges decides the order of inputs, lines and source
+nodes. A plan follows the same order, so what becomes a kernel in one edit is the same kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
+
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.passes.fuse.kernels.common_space import STAYING, Staying, behind_moves
+from workbench.compiler.passes.fuse.kernels.pairs import BETWEEN, LARGEST_BODY, lines
+from workbench.compiler.rewrite import change
+from workbench.compiler.rewrite.bodies import Body, keeps_shape, prune_all
+
+Constants = Mapping[Instruction, Argument | None]
+"""The inputs of an instruction, each with its element if it is a scalar constant."""
+
+
+class _Known(NamedTuple):
+    """A scalar constant in the body, for one of the instructions that read it."""
+
+    part: Instruction
+    value: Instruction
+    element: Argument
+
+
+class Kernel:
+    """A kernel to be: its instructions, and what they read."""
+
+    def __init__(self, x: Instruction, constants: Constants) -> None:
+        """The kernel of one instruction."""
+        self.parts = [x]
+        self.inputs: dict[Instruction, tuple[str, ...]] = {}
+        """The values that it reads, in the order of its parameters, and each parameter's source nodes."""
+        self.above: list[_Known] = []
+        """The literals above the parameters, in order."""
+        self.below: list[_Known] = []
+        """The literals below them."""
+        for value, element in constants.items():
+            if element is None:
+                self.inputs[value] = x.sources
+            else:
+                side = self.above if self.inputs else self.below
+                side.insert(0, _Known(x, value, element))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The source nodes of the kernel, in the order of its lines."""
+        each = dict.fromkeys([*self.inputs.values(), *[part.sources for part in self.parts]])
+        return tuple(dict.fromkeys([name for sources in each for name in sources]))
+
+    @property
+    def lines(self) -> int:
+        """The number of lines of its body, besides those of bodies inside."""
+        literals = len(self.above) + len(self.below)
+        return len(self.inputs) + literals + len(self.parts) + 1
+
+    def take(
+        self, producer: Kernel, through: Sequence[Instruction] = (), anew: bool = False
+    ) -> None:
+        """Put a kernel that this one reads before it.
+
+        Args:
+            producer: The other kernel.
+            through: What is between the two.
+            anew: Whether all parameters are made now, and have the source nodes of this kernel.
+        """
+        sources, within = self.sources, {producer.parts[-1], *through}
+        inputs = dict.fromkeys(producer.inputs, sources) if anew else dict(producer.inputs)
+        for value in self.inputs:
+            if value not in within:
+                inputs.setdefault(value, sources)
+        self.inputs = inputs
+        self.above = [*reversed([*self.above, *self.below]), *producer.above]
+        self.below = producer.below
+        self.parts = [*producer.parts, *through, *self.parts]
+
+
+class Node:
+    """A kernel to be, among all kernels of a module."""
+
+    def __init__(self, place: int, x: Instruction, constants: Constants) -> None:
+        """The kernel of one instruction, or that which an instruction is already."""
+        self.place = place
+        self.root = x
+        self.kernel = Kernel(x, constants)
+        self.inside = lines(*x.modules)
+        """The lines of bodies that are there."""
+        self.is_fixed = bool(x.modules)
+        """Whether it is made by rules, one by one, as others of them may have a part in it."""
+
+    @property
+    def lines(self) -> int:
+        """The number of lines of its body."""
+        return self.inside or self.kernel.lines
+
+
+NodeType = TypeVar("NodeType", bound=Node)
+
+
+class Nodes(Generic[NodeType]):
+    """The kernels of a module, merged in the order in which rules would merge them one by one."""
+
+    def __init__(self) -> None:
+        """No kernels."""
+        self.of: dict[Instruction, NodeType] = {}
+        """The kernel that an instruction is a part of."""
+        self.all: list[NodeType] = []
+
+    def add(self, node: NodeType) -> None:
+        """Add a kernel behind the others."""
+        self.of[node.root] = node
+        self.all.append(node)
+
+    def fix_beside_views(self, staying: Staying = STAYING) -> None:
+        """Leave alone the kernels that rules may move into other dimensions, as only views part them."""
+        for node in self.all:
+            for value in node.root.inputs:
+                source = behind_moves(value, staying)
+                other = None if source is None else self.of.get(source)
+                if other is not None and self.may_move(other, node):
+                    other.is_fixed = node.is_fixed = True
+
+    def merge(self) -> list[NodeType]:
+        """Go through the kernels until none can be merged; those of several instructions, unless fixed."""
+        pending = [node.place for node in self.all]
+        while pending:
+            heapify(pending)
+            again: dict[int, None] = {}
+            while pending:
+                node = self.all[heappop(pending)]
+                if node.place not in again and self.of[node.root] is node and self.merge_one(node):
+                    self.of.update(dict.fromkeys(node.kernel.parts, node))
+                    again[node.place] = None
+                    for reader in self._readers(node.root):
+                        heappush(pending, reader.place)
+            pending = [*again]
+        alone = [n for n in self.all if self.of[n.root] is n and not n.is_fixed]
+        return [n for n in alone if len(n.kernel.parts) > 1]
+
+    def may_move(self, producer: NodeType, reader: NodeType) -> bool:
+        """Whether there are rules for two such kernels with views between them."""
+        return True
+
+    def merge_one(self, node: NodeType) -> bool:
+        """Let a kernel take the first one that it can; whether there was one."""
+        raise NotImplementedError
+
+    def others_read(self, values: Collection[Instruction], node: NodeType) -> bool:
+        """Whether any of some values has a reader besides a kernel and the values themselves."""
+        for value in values:
+            for user in value.users:
+                if self.of.get(user) is not node and user not in values:
+                    return True
+        return False
+
+    def _readers(self, value: Instruction) -> Iterator[NodeType]:
+        """The kernels that read a value, perhaps through a broadcast."""
+        for user in value.users:
+            if user in self.of:
+                yield self.of[user]
+            elif isinstance(user.op, BETWEEN):
+                yield from self._readers(user)
+
+
+class Chains(Nodes[Node]):
+    """Kernels of elementwise work, merged as by ``fuse_chain``."""
+
+    def merge_one(self, node: Node) -> bool:
+        """Let a kernel take the first one that only it reads; one whose result may change shape is fixed."""
+        kernel = node.kernel
+        for value in kernel.inputs:
+            producer = self.of.get(value)
+            if producer is None or self.others_read((value,), node):
+                continue
+            if producer.lines + node.lines <= LARGEST_BODY:
+                before = [i.shape for i in kernel.inputs]
+                kernel.take(producer.kernel)
+                same = before == [i.shape for i in kernel.inputs]
+                if not same and not keeps_shape(node.root.shape, [*kernel.inputs]):
+                    node.is_fixed = True
+                node.is_fixed |= producer.is_fixed
+                return True
+        return False
+
+
+@change
+def wrap_chain(
+    root: Instruction, kernel: Kernel, name: str, made: Mapping[Instruction, Instruction]
+) -> Instruction:
+    """g(f(x…), y…) → pointwise(x…, y…), [g after f]"""
+    module = root.module.program.create_module(name, bypass=True)
+    body = Body(module, scalars=True)
+    inside: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
+    _add_literals(module, kernel.below, inside)
+    for value, sources in kernel.inputs.items():
+        with module.program.source(*sources):
+            body.inner(made.get(value, value))
+    _add_literals(module, kernel.above, inside)
+    for part in kernel.parts:
+        for value, literal in inside.get(part, ()):
+            body.know(value, literal)
+        if part is not root:
+            body.take(part)
+    fused = body.stand_for(root, "pointwise", root.shape)
+    module.reinfer(root)  # parts that it reads have one element inside
+    if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
+        module.set_sources(end, kernel.parts[0].sources)
+    prune_all([known.value for known in (*kernel.above, *kernel.below)])
+    return fused
+
+
+def _add_literals(
+    module: Module,
+    literals: Sequence[_Known],
+    inside: dict[Instruction, list[tuple[Instruction, Instruction]]],
+) -> None:
+    """Put literals at the front of a body, the first one last, and note for which instruction each is."""
+    for part, value, element in reversed(literals):
+        with module.program.source(*part.sources):
+            inside.setdefault(part, []).append((value, module.add_literal(element)))
