@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Identity, Undefined
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.activations import ThresholdedRelu
 from workbench.compiler.ops.convert import BitCast, Convert
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.packing import UnpackFp4, UnpackInt4
-from workbench.compiler.ops.pointwise import Fmod, Mod
+from workbench.compiler.ops.pointwise import Add, Fmod, Mod, Mul, Sub
 from workbench.compiler.ops.quant import Dequantizelinear
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -191,16 +193,17 @@ def _computed(instruction: Instruction, known: dict[Instruction, Array], is_last
     """
     inputs = [known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs]
     op, type = instruction.op, instruction.shape.type
+    compute: Callable[..., Any] = op.compute
     if not _stays_wide(instruction):
         inputs = [_rounded(i, x) for i, x in zip(instruction.inputs, inputs, strict=True)]
     elif isinstance(op, Convert):
         return inputs[0]
-    elif is_last and type is DType.FLOAT and op.name in _ARITHMETIC:
-        return _rounded_at_once(_ARITHMETIC[op.name], inputs)
+    elif is_last and type is DType.FLOAT and op.__class__ in _AT_ONCE:
+        compute = partial(_rounded_at_once, _AT_ONCE[op.__class__])
     elif op.rearranges is None:
         inputs = [_as_float(x, _WIDE[type]) for x in inputs]
     try:
-        value: Any = op.compute(*inputs)
+        value = compute(*inputs)
     except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
         raise EvaluationError(f"{instruction!r}: {error}") from error
     return value if instruction.shape.is_tuple else np.asarray(value)
@@ -208,8 +211,8 @@ def _computed(instruction: Instruction, known: dict[Instruction, Array], is_last
 
 _WIDE = {DType.HALF: np.float32, DType.BF16: np.float32, DType.FLOAT: np.float64}
 """The types that arithmetic on constants is done in; its result is rounded once."""
-_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
-"""Operations for which a large result need not be in memory in double before it is rounded."""
+_AT_ONCE: dict[type[Operation], np.ufunc] = {Add: np.add, Sub: np.subtract, Mul: np.multiply}
+"""Operations whose large results are never whole in memory in double."""
 _JUMPS = (Mod, Fmod, ThresholdedRelu)
 """Operations whose result jumps, beside the flat ones: a rounding of operands decides where."""
 
@@ -225,7 +228,7 @@ def _stays_wide(instruction: Instruction) -> bool:
     return known and all(i.shape.type is type for i in instruction.inputs)
 
 
-def _rounded_at_once(function: np.ufunc, inputs: Sequence[Array]) -> Array:
+def _rounded_at_once(function: np.ufunc, *inputs: Array) -> Array:
     """The float that a result in double is rounded to, a piece at a time."""
     if all(x.dtype == np.float32 for x in inputs):
         return function(*inputs)  # IEEE 754 rounds the exact result, as rounding one in double does
