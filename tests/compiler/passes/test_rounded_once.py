@@ -95,6 +95,20 @@ def test_the_weights_of_a_norm_are_rounded_once():
     assert (np.abs(folded(program) - weights * wide[:, None]) <= half * (1 + 1e-6)).all()
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+@pytest.mark.filterwarnings("error")
+def test_constants_at_the_ends_of_the_range_are_folded_without_warnings(name: str, wide: bool):
+    program = Program()
+    m = program.main
+    x = m.add_literal(np.array([3e38, -3e38, np.inf, np.nan, 1e-45], np.float32))
+    y = np.array([3e38, 3e38, np.inf, 1, -np.inf], np.float32)
+    first = m.add("mul", x, m.add_literal(np.ones(5, np.float32))) if wide else x
+    m.add_return(m.add(name, first, m.add_literal(y)))
+    wanted = wb.compile(program, "ref").run({})[0]
+    np.testing.assert_array_equal(folded(program), wanted)
+
+
 def test_a_constant_that_becomes_an_integer_is_rounded_first():
     program = Program()
     x = program.main.add_literal(np.full((1,), 1000, np.float16))

@@ -199,7 +199,8 @@ def _computed(instruction: Instruction, known: dict[Instruction, Array], is_last
     elif isinstance(op, Convert):
         return inputs[0]
     elif is_last and type is DType.FLOAT and op.__class__ in _AT_ONCE:
-        compute = partial(_rounded_at_once, _AT_ONCE[op.__class__])
+        if any(x.dtype != np.float32 for x in inputs):  # else the operation itself rounds once
+            compute = partial(_rounded_at_once, _AT_ONCE[op.__class__])
     elif op.rearranges is None:
         inputs = [_as_float(x, _WIDE[type]) for x in inputs]
     try:
@@ -230,10 +231,8 @@ def _stays_wide(instruction: Instruction) -> bool:
 
 def _rounded_at_once(function: np.ufunc, *inputs: Array) -> Array:
     """The float that a result in double is rounded to, a piece at a time."""
-    if all(x.dtype == np.float32 for x in inputs):
-        return function(*inputs)  # IEEE 754 rounds the exact result, as rounding one in double does
     value = np.empty(np.broadcast_shapes(*(x.shape for x in inputs)), np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return function(*inputs, out=value, dtype=np.float64, casting="same_kind")
 
 
