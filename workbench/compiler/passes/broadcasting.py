@@ -68,6 +68,8 @@ def uniform(instruction: Instruction, value: float) -> bool:
 
     Conversions are looked through if their type represents the value.
     """
+    if not instruction.constant and instruction.shape.dims is None:
+        return False  # most operands; what has symbolic lengths is not called constant
     found = behind_broadcasts(instruction)
     while isinstance(found.op, Convert):
         if found.shape.dims is not None or not _has(found.shape.type, value):

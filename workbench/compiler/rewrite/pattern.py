@@ -90,6 +90,11 @@ class Pattern:
         """Whether a test of the instruction decides, once operations fit: no operand is looked at."""
         return self.inputs is None and not self.choices
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the operation's name decides whether operations fit, apart from those of operands."""
+        return self.kind is None and self.reads is None
+
     def names(self) -> list[str]:
         """All bound names, in the order of the pattern."""
         own = [] if self.binding is None else [self.binding]
@@ -163,6 +168,16 @@ def _is_kind(pattern: Pattern, instruction: Instruction) -> bool:
     return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
 
 
+def _suits_alone(pattern: Pattern, operand: Instruction) -> bool:
+    """Whether an operand may match, by its operation and a test that looks at no operand of its own.
+
+    Most attempts end here, before anything is bound.
+    """
+    if pattern.ops is not None and operand.op.name not in pattern.ops:
+        return False
+    return not pattern.is_flat or pattern.structure is None or pattern.structure(operand)
+
+
 class Match:
     """An attempt to match a pattern: its bindings so far, and the first condition that failed."""
 
@@ -178,8 +193,9 @@ class Match:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
         if pattern.ops is not None and instruction.op.name not in pattern.ops:
             return False
-        plain = pattern.kind is None and pattern.reads is None
-        return (plain or _is_kind(pattern, instruction)) and self.meets_within(pattern, instruction)
+        if not pattern.is_plain and not _is_kind(pattern, instruction):
+            return False
+        return self.meets_within(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
@@ -234,9 +250,12 @@ class Match:
         return all(map(self.meets, patterns, inputs))
 
     def _meets_either(self, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]) -> bool:
+        first, second = patterns
         start, near_miss = self._mark(), None
         for a, b in (inputs, inputs[::-1]):
-            if self.meets(patterns[0], a) and self.meets(patterns[1], b):
+            if not (_suits_alone(second, b) and _suits_alone(first, a)):
+                continue
+            if self._meets_further(first, a) and self._meets_further(second, b):
                 if self.reason == start[2]:
                     return True
                 near_miss = near_miss or self._state()
@@ -244,6 +263,12 @@ class Match:
         if near_miss is not None:
             self._restore(near_miss)
         return near_miss is not None
+
+    def _meets_further(self, pattern: Pattern, operand: Instruction) -> bool:
+        """As ``meets``, for an operand that is known to suit alone."""
+        if not pattern.is_plain and not _is_kind(pattern, operand):
+            return False
+        return self.note(pattern, operand) if pattern.is_flat else self.meets_within(pattern, operand)
 
     def _mark(self) -> tuple[int, int, str | None]:
         return len(self.bound), len(self.seen), self.reason

@@ -167,10 +167,10 @@ def find_mul_add(
 
 def _operand(instruction: Instruction, unit: float) -> int | None:
     """The index of the unit operand: the second, or either where the operation is commutative."""
-    for i in (1, 0) if instruction.op.commutative else (1,):
-        if uniform(instruction.inputs[i], unit):
-            return i
-    return None
+    inputs = instruction.inputs
+    if uniform(inputs[1], unit):
+        return 1
+    return 0 if instruction.op.commutative and uniform(inputs[0], unit) else None
 
 
 def _unit_operand(instruction: Instruction) -> int | None:

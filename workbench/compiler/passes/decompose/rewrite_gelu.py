@@ -30,8 +30,10 @@ def about(value: float) -> Pattern:
         found = behind_broadcasts(instruction).literal
         if found is None or not found.shape.elements or not found.shape.type.is_float:
             return False
-        gap = np.abs(found.numpy().astype(np.float64) - value)
-        return bool(np.all(gap <= _tolerance(found.shape.type, value)))
+        array, tolerance = found.numpy(), _tolerance(found.shape.type, value)
+        if not abs(float(array.item(0)) - value) <= tolerance:
+            return False  # most literals
+        return bool(np.all(np.abs(array.astype(np.float64) - value) <= tolerance))
 
     return literal(f"about_{value:g}", near)
 

@@ -57,9 +57,13 @@ def _joins(instruction: Instruction) -> bool:
 
 def _feeds_work(instruction: Instruction) -> bool:
     slices = [u for u in instruction.inputs[0].users if isinstance(u.op, Slice)]
-    if len(slices) < 2 or not any(_joins(u) for s in slices for u in s.users):
+    if len(slices) < 2:
         return False
-    return _is_first_split(instruction)
+    for one in slices:  # loops: this runs at every attempt
+        for user in one.users:
+            if _joins(user):
+                return _is_first_split(instruction)
+    return False
 
 
 @rule(Pattern(frozenset({"slice"}), (var("x"),), "root", structure=_feeds_work))

@@ -109,16 +109,16 @@ def _costlier(lens: Ints, words: Transforms, wanted: Transforms) -> str:
 
 def _slice_below(end: Instruction) -> tuple[Instruction, list[Instruction]] | None:
     """The slice before ``end`` if its input has no other user, with the transforms from it to ``end``."""
-    if not is_link(end):
+    cut = end
+    while is_link(cut):
+        cut = cut.inputs[0]
+    if cut is end or not isinstance(cut.op, Slice) or cut.constant:
         return None
-    chain = chain_to(end)
-    cut = chain[0].inputs[0]
-    if not isinstance(cut.op, Slice) or cut.constant or cut.inputs[0].only_user is not cut:
-        return None
-    if any(is_link(u) for u in end.users):
+    if cut.inputs[0].only_user is not cut or any(is_link(u) for u in end.users):
         return None
     scalar = not any(end.shape.strides) or (end.shape.elements == 1 and 0 in end.shape.strides)
-    return None if scalar or 0 in end.shape.lens or slice_of(cut) is None else (cut, chain)
+    known = not scalar and 0 not in end.shape.lens and slice_of(cut) is not None
+    return (cut, chain_to(end)) if known else None
 
 
 def _before_slice(cut: Instruction, words: Transforms) -> tuple[Transforms, Ints] | None:

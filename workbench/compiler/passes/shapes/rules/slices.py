@@ -44,8 +44,9 @@ def find_nested_slice(
 def _slices_of_axis(value: Instruction) -> list[tuple[Instruction, Slice]] | None:
     """The users of a value, if all of them are slices along the same axis."""
     users = value.users
-    if not all([isinstance(u.op, Slice) for u in users]):  # noqa: C419 (faster)
-        return None
+    for user in users:  # a loop: this runs at every attempt
+        if not isinstance(user.op, Slice):
+            return None
     found = [(u, cut) for u in users if (cut := slice_of(u))]
     if len(found) != len(users) or len({cut.axes for _, cut in found}) != 1:
         return None

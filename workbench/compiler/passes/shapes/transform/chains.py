@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation, make
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reshape import Flatten, Reshape
@@ -80,8 +81,13 @@ def next_user(instruction: Instruction) -> Instruction | None:
 
 def transform_of(instruction: Instruction) -> Transform:
     """The ``Transform`` for an instruction."""
-    op = instruction.op.normalized([i.shape for i in instruction.inputs])
-    source, lens = instruction.inputs[0].shape.lens, instruction.shape.lens
+    return _transform(instruction.op, instruction.inputs[0].shape, instruction.shape.lens)
+
+
+@lru_cache(maxsize=4096)
+def _transform(given: Operation, shape: Shape, lens: tuple[int, ...]) -> Transform:
+    """The ``Transform`` for an operation from a value of some shape to other lens."""
+    op, source = given.normalized([shape]), shape.lens
     if isinstance(op, Transpose):
         return Transform("transpose", op.permutation)
     if isinstance(op, Squeeze):
