@@ -268,7 +268,9 @@ class Match:
         """As ``meets``, for an operand that is known to suit alone."""
         if not pattern.is_plain and not _is_kind(pattern, operand):
             return False
-        return self.note(pattern, operand) if pattern.is_flat else self.meets_within(pattern, operand)
+        return (
+            self.note(pattern, operand) if pattern.is_flat else self.meets_within(pattern, operand)
+        )
 
     def _mark(self) -> tuple[int, int, str | None]:
         return len(self.bound), len(self.seen), self.reason

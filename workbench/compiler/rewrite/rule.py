@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite.pattern import (
     Match,
     Pattern,
+    Predicate,
 )
 
 
@@ -93,6 +94,11 @@ class Rule:
     def roots(self) -> frozenset[str] | None:
         """The operations, by name, that the root may have; None for any."""
         return self.pattern.ops
+
+    @cached_property
+    def test(self) -> Predicate | None:
+        """What alone decides about a root of the right operations; None if operands decide, or nothing."""
+        return self.pattern.structure if self.pattern.is_flat else None
 
     def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
         """The bindings for this root; the reason of a near miss; or None."""

@@ -142,7 +142,11 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
         if is_full:
             _leave(rules, root, fresh)
             continue
+        static = root.shape.dims is None
         for one in rules:
+            test = one.test
+            if test is not None and (static or one.dynamic) and not test(root):
+                continue  # most attempts; ``matched`` would say the same
             match = matched(one, root)
             if match is not None and _applied(one, root, match, work, fresh):
                 made[one.name] += 1
