@@ -14,7 +14,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
 from workbench.compiler.passes.fuse.kernels.sweep import Sweeps, sweep
-from workbench.compiler.rewrite import Pattern, drive, matched, rule
+from workbench.compiler.rewrite import Pattern, drive, either, matched, op, rule, var
 
 FLOAT = Shape(DType.FLOAT, (2,))
 COUNT = 5
@@ -66,6 +66,39 @@ def test_a_sweep_does_not_look_where_no_operation_fits():
     tested = Counter[int]()
     assert sweep(chain(), [counting("relu", tested, answer=True)]) == 0
     assert not tested
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needs"),
+    [
+        (op("mul", op("tanh", var("x")), var("y")), {"mul", "tanh"}),
+        (op("mul|add", op("tanh", var("x")), var("y")), {"tanh"}),
+        (either(op("neg", op("exp", var("x"))), op("exp", var("x"))), {"exp"}),
+        (Pattern(), set()),
+    ],
+)
+def test_a_pattern_needs_the_operations_of_every_match(pattern, needs):
+    assert pattern.needs == needs
+
+
+@pytest.mark.parametrize(("second", "visited"), [("tanh", False), ("abs", True)])
+def test_a_drive_does_not_look_where_an_operation_is_missing(second, visited):
+    tested = Counter[int]()
+
+    def test(instruction: Instruction) -> bool:
+        tested[instruction.id] += 1
+        return False
+
+    @rule(op("neg", either(op(second, var("x")), op(second, var("x")))).when(test))
+    def never(b, x):  # noqa: ARG001
+        """neg(f(x)) → x"""
+        return x
+
+    program = chain("abs")
+    value = program.outputs[0]
+    program.main.replace(value, program.main.insert(program.main.last, "neg", *value.inputs))
+    assert drive(program, [never]) == 0
+    assert bool(tested) == visited
 
 
 def test_a_failed_test_makes_no_match(monkeypatch):

@@ -95,6 +95,16 @@ class Pattern:
         """Whether the operation's name decides whether operations fit, apart from those of operands."""
         return self.kind is None and self.reads is None
 
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """Operations that are in every match."""
+        found = set(self.ops) if self.ops is not None and len(self.ops) == 1 else set[str]()
+        for one in self.inputs or ():
+            found |= one.needs
+        if self.choices:
+            found |= set.intersection(*[set(c.needs) for c in self.choices])
+        return frozenset(found)
+
     def names(self) -> list[str]:
         """All bound names, in the order of the pattern."""
         own = [] if self.binding is None else [self.binding]

@@ -218,14 +218,17 @@ def matched(rule: Rule, root: Instruction) -> Match | None:
     if not rule.dynamic and root.shape.dims is not None:
         return None
     if pattern.is_flat:
-        if pattern.structure is not None and not pattern.structure(root):
-            return None
-        match = Match()
-        match.note(pattern, root)
-    else:
-        match = Match()
-        if not match.meets_within(pattern, root):
-            return None
+        return tested(rule, root) if pattern.structure is None or pattern.structure(root) else None
+    match = Match()
+    if not match.meets_within(pattern, root):
+        return None
+    return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
+
+
+def tested(rule: Rule, root: Instruction) -> Match | None:
+    """As ``matched``, for a root that has passed the rule's ``test``, or where there is none to pass."""
+    match = Match()
+    match.note(rule.pattern, root)
     return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
 
 

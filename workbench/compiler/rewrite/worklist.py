@@ -12,7 +12,7 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.rewrite.pattern import Match
-from workbench.compiler.rewrite.rule import Rule, apply_match, matched
+from workbench.compiler.rewrite.rule import Rule, apply_match, matched, tested
 
 
 class Candidates:
@@ -23,10 +23,18 @@ class Candidates:
         self.rules = tuple(rules)
         self.rooted = cache(self._rooted)
         """Whether any rule can have its root at an operation of a class, regardless of its inputs."""
+        self.find_any = lru_cache(maxsize=64)(self._find_any)
+        """Whether any rule finds the operations that it needs among these."""
         self._found: dict[tuple[type[Operation], ...], tuple[Rule, ...]] = {}
 
     def _rooted(self, op: type[Operation]) -> bool:
         return any(r.pattern.may_be(op) for r in self.rules)
+
+    def _find_any(self, operations: frozenset[type[Operation]]) -> bool:
+        names = {op.name for op in operations}
+        return any(r.pattern.needs <= names for r in self.rules) and any(
+            map(self.rooted, operations)
+        )
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules that may have their root here, in order."""
@@ -115,7 +123,7 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
         RewriteError: Rules still applied after ``max_edits``; the message names the most frequent ones.
     """
     among = candidates(tuple(rules))
-    if not any(map(among.rooted, program.operations)):
+    if not among.find_any(program.operations):
         return 0
     limit = max_edits or 1000 + 20 * sum(map(len, program.modules.values()))
     made: Counter[str] = Counter()
@@ -144,10 +152,12 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
             continue
         static = root.shape.dims is None
         for one in rules:
-            test = one.test
-            if test is not None and (static or one.dynamic) and not test(root):
-                continue  # most attempts; ``matched`` would say the same
-            match = matched(one, root)
+            if not (static or one.dynamic):
+                continue
+            test = one.test  # without a call of ``matched``: most attempts end here
+            if test is not None and not test(root):
+                continue
+            match = matched(one, root) if test is None else tested(one, root)
             if match is not None and _applied(one, root, match, work, fresh):
                 made[one.name] += 1
                 _check_rest(module, made, limit)
