@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param, Return
+from workbench.compiler.ir.filling import Entry, fill
 from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
@@ -32,6 +35,9 @@ def unused_name(program: Program, name: str) -> str:
 
 
 _ENDS = (Param, Return)
+
+Sources: TypeAlias = tuple[str, ...]
+"""The model nodes that an instruction comes from."""
 
 
 class Body:
@@ -64,7 +70,7 @@ class Body:
     @property
     def inputs(self) -> list[Instruction]:
         """The outer values, in the order in which the operation's inputs bind to the parameters."""
-        return [outer for _, outer in sorted(self._outer.items())]
+        return [self._outer[name] for name in sorted(self._outer)]
 
     def know(self, outer: Instruction, inner: Instruction) -> None:
         """Record that ``inner`` represents ``outer`` inside the body."""
@@ -81,32 +87,61 @@ class Body:
             number = len(self._outer)
             while (name := parameter_name(number)) in self._outer:
                 number += 1
-            shape = Shape.scalar(outer.shape.type) if self.scalars else outer.shape.as_standard()
-            found = self._inner[outer] = self.module.add_parameter(name, shape)
+            found = self._inner[outer] = self.module.add_parameter(name, self._inside(outer.shape))
             self._outer[name] = outer
         return found
 
+    def _inside(self, outer: Shape) -> Shape:
+        """The shape of the parameter for a value."""
+        return Shape.scalar(outer.type) if self.scalars else outer.as_standard()
+
+    def fill(
+        self, values: Iterable[tuple[Instruction, Argument | None, Sources]]
+    ) -> list[Instruction]:
+        """Represent outer values in the empty body, with literals for those whose element is given.
+
+        Args:
+            values: Each value, its element, and the source nodes of what represents it.
+
+        Returns:
+            What represents each value; ``know`` is left to the caller for literals.
+        """
+        rules, outer = self.module.program.shape_rules, self._outer
+        values, entries = [*values], list[Entry]()
+        for value, element, sources in values:
+            if element is not None:
+                entries.append(Entry("", element.shape, element, sources))
+            else:
+                name = parameter_name(len(outer))
+                outer[name] = value
+                entries.append(Entry(name, rules.held(self._inside(value.shape)), None, sources))
+        made = fill(self.module, entries)
+        for (value, element, _), one in zip(values, made, strict=True):
+            if element is None:
+                self._inner[value] = one
+        return made
+
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
         """Move an outer instruction to the end of the body."""
-        inputs = [self.inner(i) for i in instruction.inputs]
+        known = self._inner
+        inputs = [known[i] if i in known else self.inner(i) for i in instruction.inputs]
         if keep_shape:
-            self.module.take(instruction, inputs, keep_shape=True)
+            self.module.take(instruction, inputs, instruction.shape)
         else:
             self._move(instruction, inputs)
-        self._inner[instruction] = instruction
+        known[instruction] = instruction
         return instruction
 
     def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
         shape = instruction.shape
         relaid = [i.shape for i in instruction.inputs] != [i.shape for i in inputs]
-        self.module.take(instruction, inputs, keep_shape=True)
         if relaid or not self._relaid.isdisjoint(inputs):
-            if isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs):
-                return
-            self.module.set_shape(instruction, infer(instruction.op, inputs, instruction.modules))
-            if instruction.shape != shape:
+            kept = isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs)
+            shape = shape if kept else infer(instruction.op, inputs, instruction.modules)
+            if shape != instruction.shape:
                 self._relaid.add(instruction)
+        self.module.take(instruction, inputs, shape)
 
     def absorb(self, other: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
         """Move all instructions of another body to the end of this one.
@@ -158,7 +193,7 @@ class Body:
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
         outer.hand_over(old, new)
         relaid = [i.shape for i in before] != [i.shape for i in old.inputs]
-        if relaid or not self._relaid.isdisjoint(before):
+        if relaid or self.scalars or not self._relaid.isdisjoint(before):
             self.module.reinfer(old)
         self.module.add_return(old)
         self._give_sources(new)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -77,13 +77,21 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     found, (name, _) = _constants(x), _next_name(b.module)
     if reason := _wrapping_obstacle(x, found):
         return Decline(reason)
-    body = Body(b.program.create_module(name, bypass=True), scalars=True)
-    for value, constant in found.items():
-        if constant:
-            body.know(value, body.module.add_literal(constant))
-        else:
-            body.inner(value)
-    return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
+    return _wrapped(x, found.items(), name, x.shape if _is_settled(x, found) else None)
+
+
+def _wrapped(
+    x: Instruction,
+    found: Iterable[tuple[Instruction, Argument | None]],
+    name: str,
+    shape: Shape | None,
+) -> Instruction:
+    """The kernel of one instruction, whose inputs and their elements are given; and its shape, if known."""
+    body = Body(x.module.program.create_module(name, bypass=True), scalars=True)
+    given = [(value, element, x.sources) for value, element in found]
+    for (value, *_), inner in zip(given, body.fill(given), strict=True):
+        body.know(value, inner)
+    return body.stand_for(x, "pointwise", shape)
 
 
 def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
@@ -207,17 +215,45 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
     DeadCodeElimination().apply(program)
     for module in open_modules(program):
         names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
-        chains = _chains(module, clearing).merge() if names else []
-        planned = {part: node for node in chains for part in node.kernel.parts}
-        made: dict[Instruction, Instruction] = {}
-        for x in names:
-            if x not in planned:
-                _wrap_each([x], names, made)
-            elif (node := planned[x]).root is x:
-                if all(_is_settled(part, _constants(part)) for part in node.kernel.parts):
-                    made[x] = wrap_chain(x, node.kernel, names[node.kernel.parts[0]][0], made)
-                else:  # the shape of an operand has changed
-                    _wrap_each(sorted(node.kernel.parts, key=lambda i: i.order), names, made)
+        if names:
+            _wrap_module(_chains(module, clearing), names)
+
+
+def _wrap_module(chains: Chains, names: Mapping[Instruction, tuple[str, int]]) -> None:
+    """Make the kernels of a module that are planned, and those that rules make one by one.
+
+    The plan holds as long as each of the latter has the shape of what it replaces, which was no constant.
+    """
+    chains.merge()
+    made: dict[Instruction, Instruction] = {}
+    holds = True
+    for x in names:
+        node, shape = chains.of.get(x), x.shape
+        if node is None or node.is_fixed:
+            holds = holds and not x.constant
+            _wrap_each([x], names, made)
+            holds = holds and (x not in made or made[x].shape == shape)
+        elif node.root is x:
+            if holds or _still_fits(node):
+                made[x] = _planned(node, names[node.kernel.parts[0]][0], made)
+            else:
+                _wrap_each(sorted(node.kernel.parts, key=lambda i: i.order), names, made)
+
+
+def _still_fits(node: Node) -> bool:
+    """Whether a kernel of several instructions can be made although shapes of operands have changed."""
+    parts = node.kernel.parts
+    return len(parts) > 1 and all(_is_settled(part, _constants(part)) for part in parts)
+
+
+def _planned(node: Node, name: str, made: Mapping[Instruction, Instruction]) -> Instruction:
+    """Make a kernel as it is planned."""
+    root = node.root
+    if len(node.kernel.parts) > 1:
+        return wrap_chain(root, node.kernel, name, made)
+    with root.module.program.edit(wrap_pointwise, root, root.sources):
+        given = [(made.get(value, value), element) for value, element in node.constants.items()]
+        return _wrapped(root, given, name, root.shape)
 
 
 def _wrap_each(

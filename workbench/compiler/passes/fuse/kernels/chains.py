@@ -88,6 +88,7 @@ class Node:
         """The kernel of one instruction, or that which an instruction is already."""
         self.place = place
         self.root = x
+        self.constants = constants
         self.kernel = Kernel(x, constants)
         self.inside = lines(*x.modules)
         """The lines of bodies that are there."""
@@ -196,31 +197,25 @@ def wrap_chain(
     """g(f(x…), y…) → pointwise(x…, y…), [g after f]"""
     module = root.module.program.create_module(name, bypass=True)
     body = Body(module, scalars=True)
-    inside: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
-    _add_literals(module, kernel.below, inside)
-    for value, sources in kernel.inputs.items():
-        with module.program.source(*sources):
-            body.inner(made.get(value, value))
-    _add_literals(module, kernel.above, inside)
+    below, above = kernel.below[::-1], kernel.above[::-1]
+    inside = body.fill(
+        [
+            *[(known.value, known.element, known.part.sources) for known in below],
+            *[(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()],
+            *[(known.value, known.element, known.part.sources) for known in above],
+        ]
+    )
+    literals = [*below, *above], [*inside[: len(below)], *inside[len(inside) - len(above) :]]
+    of: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
+    for known, literal in zip(*literals, strict=True):
+        of.setdefault(known.part, []).append((known.value, literal))
     for part in kernel.parts:
-        for value, literal in inside.get(part, ()):
+        for value, literal in of.get(part, ()):
             body.know(value, literal)
         if part is not root:
             body.take(part)
     fused = body.stand_for(root, "pointwise", root.shape)
-    module.reinfer(root)  # parts that it reads have one element inside
     if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
         module.set_sources(end, kernel.parts[0].sources)
     prune_all([known.value for known in (*kernel.above, *kernel.below)])
     return fused
-
-
-def _add_literals(
-    module: Module,
-    literals: Sequence[_Known],
-    inside: dict[Instruction, list[tuple[Instruction, Instruction]]],
-) -> None:
-    """Put literals at the front of a body, the first one last, and note for which instruction each is."""
-    for part, value, element in reversed(literals):
-        with module.program.source(*part.sources):
-            inside.setdefault(part, []).append((value, module.add_literal(element)))
