@@ -96,7 +96,12 @@ def _wrapped(
 
 def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
     """The inputs of an instruction, each with its element if it is a scalar constant."""
-    return {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
+    found: dict[Instruction, Argument | None] = {}
+    for value in x.inputs:
+        if value not in found:
+            possible = value.constant or isinstance(value.op, STAYING)
+            found[value] = scalar_constant(value) if possible else None
+    return found
 
 
 def _next_name(module: Module) -> tuple[str, int]:
@@ -109,13 +114,16 @@ def _next_name(module: Module) -> tuple[str, int]:
 
 def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | None]) -> str:
     """The reason why an instruction cannot become a kernel; empty if it can."""
-    if all(found.values()):
+    if None not in found.values():
         return "every input is a scalar constant: it is folded, not fused"
-    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
-    if other is not None and not found[other] and x.shape.dims is None:
-        return f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}"
-    if x.shape.dims is not None and _chooses(x):
-        return "one condition chooses among operands whose lengths a run may tell apart"
+    if x.shape.dims is not None:
+        alike = not _chooses(x)
+        return "" if alike else "one condition chooses among operands whose lengths a run may tell apart"
+    for value, element in found.items():
+        if value.shape.lens != x.shape.lens and value.shape.dims is None:
+            if element is not None:
+                break
+            return f"{who(value)} has lens {list(value.shape.lens)}, not {list(x.shape.lens)}"
     return ""
 
 
@@ -133,10 +141,13 @@ def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -
     """
     if x.shape.dims is not None:
         return False
-    values = [value for value, constant in inputs.items() if not constant]
-    if not all([value.shape.is_scalar for value, constant in inputs.items() if constant]):  # noqa: C419
-        return False
-    return keeps_shape(x.shape, values) or not any([v.shape.broadcasted for v in values])  # noqa: C419
+    spread = False
+    for value, constant in inputs.items():
+        if constant is None:
+            spread = spread or value.shape.broadcasted
+        elif not value.shape.is_scalar:
+            return False
+    return not spread or keeps_shape(x.shape, [v for v, known in inputs.items() if known is None])
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:

@@ -70,11 +70,11 @@ class Kernel:
             through: What is between the two.
             anew: Whether all parameters are made now, and have the source nodes of this kernel.
         """
-        sources, within = self.sources, {producer.parts[-1], *through}
+        within = {producer.parts[-1], *through}
+        others = [v for v in self.inputs if v not in within and v not in producer.inputs]
+        sources = self.sources if others or anew else ()
         inputs = dict.fromkeys(producer.inputs, sources) if anew else dict(producer.inputs)
-        for value in self.inputs:
-            if value not in within:
-                inputs.setdefault(value, sources)
+        inputs.update(dict.fromkeys(others, sources))
         self.inputs = inputs
         self.above = [*reversed([*self.above, *self.below]), *producer.above]
         self.below = producer.below
@@ -122,7 +122,7 @@ class Nodes(Generic[NodeType]):
         """Leave alone the kernels that rules may move into other dimensions, as only views part them."""
         for node in self.all:
             for value in node.root.inputs:
-                source = behind_moves(value, staying)
+                source = None if value in self.of else behind_moves(value, staying)
                 other = None if source is None else self.of.get(source)
                 if other is not None and self.may_move(other, node):
                     other.is_fixed = node.is_fixed = True
@@ -133,9 +133,13 @@ class Nodes(Generic[NodeType]):
         while pending:
             heapify(pending)
             again: dict[int, None] = {}
+            last = -1
             while pending:
-                node = self.all[heappop(pending)]
-                if node.place not in again and self.of[node.root] is node and self.merge_one(node):
+                place = heappop(pending)
+                if place == last:
+                    continue
+                node, last = self.all[place], place
+                if self.of[node.root] is node and self.merge_one(node):
                     self.of.update(dict.fromkeys(node.kernel.parts, node))
                     again[node.place] = None
                     for reader in self._readers(node.root):
@@ -153,8 +157,10 @@ class Nodes(Generic[NodeType]):
         raise NotImplementedError
 
     def others_read(self, values: Collection[Instruction], node: NodeType) -> bool:
-        """Whether any of some values has a reader besides a kernel and the values themselves."""
+        """Whether any of some values has a reader besides the values and a kernel, each of which has one of these."""
         for value in values:
+            if value.only_user is not None:
+                continue
             for user in value.users:
                 if self.of.get(user) is not node and user not in values:
                     return True
