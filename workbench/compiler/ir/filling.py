@@ -5,26 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import LITERAL, Instruction, Module, parameter_op
 from workbench.compiler.ir.shape import Shape
 
-
-class Entry(NamedTuple):
-    """A parameter or a literal to be."""
-
-    name: str
-    """The parameter's name; empty for a literal."""
-    shape: Shape
-    literal: Argument | None
-    sources: tuple[str, ...]
+Entry: TypeAlias = tuple[str, Shape, Argument | None, tuple[str, ...]]
+"""A parameter to be, with its name and shape, or a literal; and its source nodes."""
 
 
-def fill(module: Module, entries: Iterable[Entry]) -> list[Instruction]:
+def fill(module: Module, entries: Sequence[Entry]) -> list[Instruction]:
     """Fill an empty module, as ``add_parameter`` and ``add_literal`` would one by one.
 
     Returns:
@@ -33,41 +26,29 @@ def fill(module: Module, entries: Iterable[Entry]) -> list[Instruction]:
     Raises:
         GraphError: The module is not empty, or two parameters have one name.
     """
+    parameters, program = module._parameters, module.program
     if len(module):
         raise GraphError(f"module {module.name!r} is not empty")
-    made = [_made(module, entry) for entry in entries]
-    for one in _ordered(module, made):
-        module._link(one, None)
-    for one in made:
-        module.program.tell_touched(one)
-    return made
-
-
-def _made(module: Module, entry: Entry) -> Instruction:
-    """The instruction of an entry, which has no place yet."""
-    name, shape, literal, sources = entry
-    if literal is not None:
-        made = module._new(LITERAL, shape)
-        made.literal, made.constant = literal, True
-    else:
-        parameters = module._parameters
-        if name in parameters:
-            raise GraphError(f"module {module.name!r} already has a parameter {name!r}")
-        made = parameters[name] = module._new(parameter_op(name, len(parameters)), shape)
-    made.sources = sources
-    return made
-
-
-def _ordered(module: Module, made: list[Instruction]) -> list[Instruction]:
-    """Literals go to the front, and parameters behind older ones, unless the newest one is the first."""
-    if module.program.newest_first:
-        return made[::-1]
+    made: list[Instruction] = []
     above: list[Instruction] = []
     below: list[Instruction] = []
-    parameters: list[Instruction] = []
-    for one in made:
-        if one.literal is None:
-            parameters.append(one)
+    for name, shape, literal, sources in entries:
+        if literal is None:
+            one = module._new(parameter_op(name, len(parameters)), shape)
+            parameters[name] = one
         else:
+            one = module._new(LITERAL, shape)
+            one.literal, one.constant = literal, True
             (above if parameters else below).append(one)
-    return [*above[::-1], *parameters, *below[::-1]]
+        one.sources = sources
+        made.append(one)
+    if len(parameters) + len(above) + len(below) != len(made):
+        raise GraphError(f"module {module.name!r} would have two parameters of one name")
+    above.reverse()
+    below.reverse()
+    ordered = made[::-1] if program.newest_first else [*above, *parameters.values(), *below]
+    for one in ordered:
+        module._link(one, None)
+    for one in made:
+        program.tell_touched(one)
+    return made

@@ -96,7 +96,7 @@ class Body:
         return Shape.scalar(outer.type) if self.scalars else outer.as_standard()
 
     def fill(
-        self, values: Iterable[tuple[Instruction, Argument | None, Sources]]
+        self, values: Sequence[tuple[Instruction, Argument | None, Sources]]
     ) -> list[Instruction]:
         """Represent outer values in the empty body, with literals for those whose element is given.
 
@@ -104,21 +104,20 @@ class Body:
             values: Each value, its element, and the source nodes of what represents it.
 
         Returns:
-            What represents each value; ``know`` is left to the caller for literals.
+            What represents each value.
         """
         rules, outer = self.module.program.shape_rules, self._outer
-        values, entries = [*values], list[Entry]()
+        entries: list[Entry] = []
         for value, element, sources in values:
             if element is not None:
-                entries.append(Entry("", element.shape, element, sources))
+                entries.append(("", element.shape, element, sources))
             else:
                 name = parameter_name(len(outer))
                 outer[name] = value
-                entries.append(Entry(name, rules.held(self._inside(value.shape)), None, sources))
+                entries.append((name, rules.held(self._inside(value.shape)), None, sources))
         made = fill(self.module, entries)
-        for (value, element, _), one in zip(values, made, strict=True):
-            if element is None:
-                self._inner[value] = one
+        for (value, _, _), one in zip(values, made, strict=True):
+            self._inner[value] = one
         return made
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
@@ -135,13 +134,19 @@ class Body:
     def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
         shape = instruction.shape
-        relaid = [i.shape for i in instruction.inputs] != [i.shape for i in inputs]
-        if relaid or not self._relaid.isdisjoint(inputs):
+        if self._are_relaid(instruction.inputs, inputs):
             kept = isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs)
             shape = shape if kept else infer(instruction.op, inputs, instruction.modules)
             if shape != instruction.shape:
                 self._relaid.add(instruction)
         self.module.take(instruction, inputs, shape)
+
+    def _are_relaid(self, outer: Sequence[Instruction], inputs: Sequence[Instruction]) -> bool:
+        """Whether some values have or had another shape outside of the body."""
+        for one, other in zip(outer, inputs, strict=True):  # a loop: the first one mostly tells
+            if one.shape != other.shape:
+                return True
+        return not self._relaid.isdisjoint(inputs)
 
     def absorb(self, other: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
         """Move all instructions of another body to the end of this one.
@@ -192,8 +197,7 @@ class Body:
         made = op if isinstance(op, Operation) else make(op, **attributes)
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
         outer.hand_over(old, new)
-        relaid = [i.shape for i in before] != [i.shape for i in old.inputs]
-        if relaid or self.scalars or not self._relaid.isdisjoint(before):
+        if self.scalars or self._are_relaid(before, old.inputs):
             self.module.reinfer(old)
         self.module.add_return(old)
         self._give_sources(new)

@@ -88,9 +88,7 @@ def _wrapped(
 ) -> Instruction:
     """The kernel of one instruction, whose inputs and their elements are given; and its shape, if known."""
     body = Body(x.module.program.create_module(name, bypass=True), scalars=True)
-    given = [(value, element, x.sources) for value, element in found]
-    for (value, *_), inner in zip(given, body.fill(given), strict=True):
-        body.know(value, inner)
+    body.fill([(value, element, x.sources) for value, element in found])
     return body.stand_for(x, "pointwise", shape)
 
 

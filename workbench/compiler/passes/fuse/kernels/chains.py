@@ -28,6 +28,11 @@ class _Known(NamedTuple):
     value: Instruction
     element: Argument
 
+    @property
+    def entry(self) -> tuple[Instruction, Argument, tuple[str, ...]]:
+        """The value, its element, and the source nodes of the literal."""
+        return self.value, self.element, self.part.sources
+
 
 class Kernel:
     """A kernel to be: its instructions, and what they read."""
@@ -204,19 +209,14 @@ def wrap_chain(
     module = root.module.program.create_module(name, bypass=True)
     body = Body(module, scalars=True)
     below, above = kernel.below[::-1], kernel.above[::-1]
-    inside = body.fill(
-        [
-            *[(known.value, known.element, known.part.sources) for known in below],
-            *[(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()],
-            *[(known.value, known.element, known.part.sources) for known in above],
-        ]
-    )
-    literals = [*below, *above], [*inside[: len(below)], *inside[len(inside) - len(above) :]]
-    of: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
-    for known, literal in zip(*literals, strict=True):
-        of.setdefault(known.part, []).append((known.value, literal))
+    inputs = [(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()]
+    filled = body.fill([*[k.entry for k in below], *inputs, *[k.entry for k in above]])
+    del filled[len(below) : len(below) + len(inputs)]
+    literals: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
+    for known, literal in zip([*below, *above], filled, strict=True):
+        literals.setdefault(known.part, []).append((known.value, literal))
     for part in kernel.parts:
-        for value, literal in of.get(part, ()):
+        for value, literal in literals.get(part, ()):
             body.know(value, literal)
         if part is not root:
             body.take(part)
