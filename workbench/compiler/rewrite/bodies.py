@@ -178,6 +178,7 @@ class Body:
         old: Instruction,
         op: Operation | str,
         shape: Shape | None = None,
+        sources: Sources | None = None,
         **attributes: object,
     ) -> Instruction:
         """Take ``old`` into the body as its result; a new operation with this body replaces it outside.
@@ -186,6 +187,7 @@ class Body:
             old: The instruction.
             op: The operation, whose only module is this body.
             shape: The operation's shape, if it is known.
+            sources: Its source nodes, if they are known.
             attributes: Its attributes.
         """
         outer, following, before = old.module, old.following, old.inputs
@@ -200,7 +202,10 @@ class Body:
         if self.scalars or self._are_relaid(before, old.inputs):
             self.module.reinfer(old)
         self.module.add_return(old)
-        self._give_sources(new)
+        if sources is None:
+            self._give_sources(new)
+        elif sources != new.sources:
+            outer.set_sources(new, sources)
         prune_all(before)
         return new
 

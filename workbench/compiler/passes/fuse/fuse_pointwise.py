@@ -89,7 +89,7 @@ def _wrapped(
     """The kernel of one instruction, whose inputs and their elements are given; and its shape, if known."""
     body = Body(x.module.program.create_module(name, bypass=True), scalars=True)
     body.fill([(value, element, x.sources) for value, element in found])
-    return body.stand_for(x, "pointwise", shape)
+    return body.stand_for(x, "pointwise", shape, x.sources)
 
 
 def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
@@ -225,7 +225,7 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
     for module in open_modules(program):
         names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
         if names:
-            _wrap_module(_chains(module, clearing), names)
+            _wrap_module(_chains(module, names, clearing), names)
 
 
 def _wrap_module(chains: Chains, names: Mapping[Instruction, tuple[str, int]]) -> None:
@@ -279,11 +279,11 @@ def _wrap_each(
                 made[x] = kernel
 
 
-def _chains(module: Module, clearing: Collection[Rule]) -> Chains:
-    """The kernels of single operations, and those that are there."""
+def _chains(module: Module, own: Collection[Instruction], clearing: Collection[Rule]) -> Chains:
+    """The kernels of single operations, which are given, and those that are there."""
     chains = Chains()
     for x in module:
-        if is_wrappable(x):
+        if x in own:
             found = _constants(x)
             if _wrapping_obstacle(x, found):
                 continue

@@ -220,7 +220,7 @@ def wrap_chain(
             body.know(value, literal)
         if part is not root:
             body.take(part)
-    fused = body.stand_for(root, "pointwise", root.shape)
+    fused = body.stand_for(root, "pointwise", root.shape, kernel.sources)
     if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
         module.set_sources(end, kernel.parts[0].sources)
     prune_all([known.value for known in (*kernel.above, *kernel.below)])

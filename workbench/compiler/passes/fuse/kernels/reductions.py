@@ -10,6 +10,7 @@ from workbench.compiler.ops.reduce import reduced_axes
 from workbench.compiler.passes.fuse.kernels.chains import Node, Nodes
 from workbench.compiler.passes.fuse.kernels.pairs import (
     BETWEEN,
+    KERNELS,
     LARGEST_BODY,
     Link,
     axes_of,
@@ -62,7 +63,7 @@ class Reductions(Nodes[ReductionNode]):
         """The kernels of single instructions; ``names`` has the names of bodies of reductions."""
         super().__init__()
         for x in module:
-            if x in names or (isinstance(x.op, PointwiseModule | FusedReduce) and _is_plain(x)):
+            if x in names or (isinstance(x.op, KERNELS) and _is_plain(x)):
                 name = names.get(x) or x.modules[0].name
                 self.add(ReductionNode(len(self.all), x, name))
 
@@ -72,16 +73,25 @@ class Reductions(Nodes[ReductionNode]):
 
     def merge_one(self, node: ReductionNode) -> bool:
         """Let a kernel take the first one that it can, elementwise work before reductions."""
-        links = sorted(map(link_of, node.kernel.inputs), key=lambda k: k.broadcast is not None)
+        links = self._links(node)
         for reduces in (False, True) if node.reduces else (True,):
             for link in links:
-                producer = self.of.get(link.producer)
-                if producer is None or producer.reduces != reduces:
-                    continue
-                if self._may_take(node, producer, link):
+                producer = self.of[link.producer]
+                if producer.reduces == reduces and self._may_take(node, producer, link):
                     node.take(producer, link)
                     return True
         return False
+
+    def _links(self, node: ReductionNode) -> list[Link]:
+        """The links from other kernels, direct ones first."""
+        direct: list[Link] = []
+        spread: list[Link] = []
+        for value in node.kernel.inputs:
+            if value in self.of or isinstance(value.op, BETWEEN):
+                link = link_of(value)
+                if link.producer in self.of:
+                    (direct if link.broadcast is None else spread).append(link)
+        return direct + spread
 
     def _may_take(self, node: ReductionNode, producer: ReductionNode, link: Link) -> bool:
         """Whether nothing is between two kernels, as ``link_obstacle`` says of kernels that are there."""
@@ -117,9 +127,8 @@ def wrap_reductions(
     program = root.module.program
     module = program.create_module(unused_name(program, node.name), bypass=True)
     body = Body(module)
-    for value, sources in node.kernel.inputs.items():
-        with program.source(*sources):
-            body.inner(made.get(value, value))
+    inputs = node.kernel.inputs.items()
+    body.fill([(made.get(value, value), None, sources) for value, sources in inputs])
     for part in node.kernel.parts:
         if part is not root:
             body.take(part)
