@@ -134,9 +134,8 @@ class Body:
     def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
         shape = instruction.shape
-        if self._are_relaid(instruction.inputs, inputs):
-            kept = isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs)
-            shape = shape if kept else infer(instruction.op, inputs, instruction.modules)
+        if self._are_relaid(instruction.inputs, inputs) and not _is_kept(instruction, inputs):
+            shape = infer(instruction.op, inputs, instruction.modules)
             if shape != instruction.shape:
                 self._relaid.add(instruction)
         self.module.take(instruction, inputs, shape)
@@ -199,7 +198,8 @@ class Body:
         made = op if isinstance(op, Operation) else make(op, **attributes)
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
         outer.hand_over(old, new)
-        if self.scalars or self._are_relaid(before, old.inputs):
+        relaid = self.scalars or self._are_relaid(before, old.inputs)
+        if relaid and not _is_kept(old, old.inputs):
             self.module.reinfer(old)
         self.module.add_return(old)
         if sources is None:
@@ -273,6 +273,11 @@ def prune_all(instructions: Sequence[Instruction]) -> None:
             module = instruction.module
             if module.program.find(instruction.id) is instruction:
                 module.prune(instruction)
+
+
+def _is_kept(instruction: Instruction, inputs: Sequence[Instruction]) -> bool:
+    """Whether a kernel in a body has the same shape on these inputs as before."""
+    return isinstance(instruction.op, PointwiseModule) and keeps_shape(instruction.shape, inputs)
 
 
 def keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:

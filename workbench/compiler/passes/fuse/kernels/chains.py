@@ -134,7 +134,7 @@ class Nodes(Generic[NodeType]):
 
     def merge(self) -> list[NodeType]:
         """Go through the kernels until none can be merged; those of several instructions, unless fixed."""
-        pending = [node.place for node in self.all]
+        pending = self.first_places()
         while pending:
             heapify(pending)
             again: dict[int, None] = {}
@@ -147,11 +147,15 @@ class Nodes(Generic[NodeType]):
                 if self.of[node.root] is node and self.merge_one(node):
                     self.of.update(dict.fromkeys(node.kernel.parts, node))
                     again[node.place] = None
-                    for reader in self._readers(node.root):
+                    for reader in self.readers(node.root):
                         heappush(pending, reader.place)
             pending = [*again]
         alone = [n for n in self.all if self.of[n.root] is n and not n.is_fixed]
         return [n for n in alone if len(n.kernel.parts) > 1]
+
+    def first_places(self) -> list[int]:
+        """The places of kernels that may take others before any has done so."""
+        return [node.place for node in self.all]
 
     def may_move(self, producer: NodeType, reader: NodeType) -> bool:
         """Whether there are rules for two such kernels with views between them."""
@@ -171,13 +175,13 @@ class Nodes(Generic[NodeType]):
                     return True
         return False
 
-    def _readers(self, value: Instruction) -> Iterator[NodeType]:
+    def readers(self, value: Instruction) -> Iterator[NodeType]:
         """The kernels that read a value, perhaps through a broadcast."""
         for user in value.users:
             if user in self.of:
                 yield self.of[user]
             elif isinstance(user.op, BETWEEN):
-                yield from self._readers(user)
+                yield from self.readers(user)
 
 
 class Chains(Nodes[Node]):

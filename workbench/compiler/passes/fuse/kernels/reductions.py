@@ -71,10 +71,15 @@ class Reductions(Nodes[ReductionNode]):
         """Whether one of two kernels is a reduction, as rules move those."""
         return producer.reduces or reader.reduces
 
+    def first_places(self) -> list[int]:
+        """The places of reductions and of what reads them."""
+        reductions = [node for node in self.all if node.reduces]
+        return [n.place for one in reductions for n in (one, *self.readers(one.root))]
+
     def merge_one(self, node: ReductionNode) -> bool:
         """Let a kernel take the first one that it can, elementwise work before reductions."""
         links = self._links(node)
-        for reduces in (False, True) if node.reduces else (True,):
+        for reduces in (False, True) if links else ():
             for link in links:
                 producer = self.of[link.producer]
                 if producer.reduces == reduces and self._may_take(node, producer, link):
@@ -83,14 +88,19 @@ class Reductions(Nodes[ReductionNode]):
         return False
 
     def _links(self, node: ReductionNode) -> list[Link]:
-        """The links from other kernels, direct ones first."""
+        """The links from other kernels, one of the two a reduction; direct ones first."""
         direct: list[Link] = []
         spread: list[Link] = []
         for value in node.kernel.inputs:
-            if value in self.of or isinstance(value.op, BETWEEN):
+            if isinstance(value.op, BETWEEN):
                 link = link_of(value)
-                if link.producer in self.of:
-                    (direct if link.broadcast is None else spread).append(link)
+            elif value in self.of:
+                link = Link(value)
+            else:
+                continue
+            producer = self.of.get(link.producer)
+            if producer is not None and (producer.reduces or node.reduces):
+                (direct if link.broadcast is None else spread).append(link)
         return direct + spread
 
     def _may_take(self, node: ReductionNode, producer: ReductionNode, link: Link) -> bool:
@@ -98,7 +108,9 @@ class Reductions(Nodes[ReductionNode]):
         axes = node.axes or producer.axes
         if producer.reduces and producer.axes != axes:
             return False
-        through = [link.producer, *link.dropped, *([link.broadcast] if link.broadcast else [])]
+        through = [link.producer, *link.dropped]
+        if link.broadcast is not None:
+            through.append(link.broadcast)
         if self.others_read(through, node) or producer.lines + node.lines > LARGEST_BODY:
             return False
         if not producer.reduces and widened_product(producer.root) is not None:
@@ -132,7 +144,8 @@ def wrap_reductions(
     for part in node.kernel.parts:
         if part is not root:
             body.take(part)
-    fused = body.stand_for(root, "fused_reduce", axes=node.axes)
+    shape = None if root.shape.ranges else root.shape  # all parts are row-major
+    fused = body.stand_for(root, "fused_reduce", shape, axes=node.axes)
     if (end := module.last) is not None and end.sources != node.ends:
         module.set_sources(end, node.ends)
     share(module)
