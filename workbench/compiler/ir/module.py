@@ -26,7 +26,6 @@ from workbench.compiler.ir.instruction import (
 from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.shape_rules import PLAIN
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -158,8 +157,8 @@ class Module(InstructionList):
         """End the module by returning these values."""
         if self.has_return:
             raise GraphError(f"module {self.name!r} already has a @return")
-        alone = len(values) == 1 and self.program.shape_rules is PLAIN
-        return self.insert_as(values[0].shape if alone else None, None, _RETURN, values)
+        settled = len(values) == 1 and not (self.program.keeps_fixed or self.program.scalars)
+        return self.insert_as(values[0].shape if settled else None, None, _RETURN, values)
 
     # Edits
 
@@ -192,9 +191,12 @@ class Module(InstructionList):
         self.program.tell_replaced(old, new)
         if not new.sources:
             inherit_sources(new, old.sources)
-        for user in list(old._users):
-            if user is not new:
-                self._set_inputs(user, [new if i is old else i for i in user.inputs])
+        alike = old.shape == new.shape
+        for user in [u for u in old._users if u is not new]:
+            user.module.connect(user, [new if i is old else i for i in user.inputs])
+            if not alike:
+                self.reinfer(user)
+            self.program.tell_touched(user)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""
@@ -290,7 +292,11 @@ class Module(InstructionList):
         """Change an instruction's inputs; shapes that depend on it are inferred again."""
         self._check_member(instruction)
         self._check_inputs(instruction.op, inputs, instruction)
-        self._set_inputs(instruction, inputs)
+        old = instruction.inputs
+        self.connect(instruction, inputs)
+        if [i.shape for i in old] != [i.shape for i in inputs]:
+            self.reinfer(instruction)
+        self.program.tell_touched(instruction)
 
     def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
         """Change an instruction's module arguments."""
@@ -432,13 +438,6 @@ class Module(InstructionList):
                     raise GraphError(f"{op.name}: input {given!r} comes after the insertion point")
             elif given.module.program is not self.program:
                 raise GraphError(f"{op.name}: input {given!r} belongs to another program")
-
-    def _set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
-        old = [i.shape for i in instruction.inputs]
-        instruction.module.connect(instruction, inputs)
-        if old != [i.shape for i in inputs]:
-            self.reinfer(instruction)
-        self.program.tell_touched(instruction)
 
     def reinfer(self, instruction: Instruction) -> None:
         """Infer the shape of an instruction again, and the shapes that depend on it."""

@@ -93,7 +93,9 @@ class Body:
 
     def _inside(self, outer: Shape) -> Shape:
         """The shape of the parameter for a value."""
-        return Shape.scalar(outer.type) if self.scalars else outer.as_standard()
+        if self.scalars:
+            return Shape.scalar(outer.type)
+        return self.module.program.shape_rules.held(outer.as_standard())
 
     def fill(
         self, values: Sequence[tuple[Instruction, Argument | None, Sources]]
@@ -106,7 +108,7 @@ class Body:
         Returns:
             What represents each value.
         """
-        rules, outer = self.module.program.shape_rules, self._outer
+        known, outer = self._inner, self._outer
         entries: list[Entry] = []
         for value, element, sources in values:
             if element is not None:
@@ -114,10 +116,9 @@ class Body:
             else:
                 name = parameter_name(len(outer))
                 outer[name] = value
-                entries.append((name, rules.held(self._inside(value.shape)), None, sources))
+                entries.append((name, self._inside(value.shape), None, sources))
         made = fill(self.module, entries)
-        for (value, _, _), one in zip(values, made, strict=True):
-            self._inner[value] = one
+        known.update(zip([value for value, _, _ in values], made, strict=True))
         return made
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:

@@ -220,12 +220,17 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
         program: The program.
         clearing: The rules that move kernels into other dimensions before they are merged.
     """
-    named = {m: {x: _next_name(m) for x in m if is_wrappable(x)} for m in open_modules(program)}
+    named = {m: _names(m) for m in open_modules(program)}
     DeadCodeElimination().apply(program)
     for module in open_modules(program):
         names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
         if names:
             _wrap_module(_chains(module, names, clearing), names)
+
+
+def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
+    """The name of the body of each elementwise operation in a module, and its number."""
+    return {x: _next_name(module) for x in module if x.op.pointwise and is_wrappable(x)}
 
 
 def _wrap_module(chains: Chains, names: Mapping[Instruction, tuple[str, int]]) -> None:
