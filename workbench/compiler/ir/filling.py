@@ -26,9 +26,9 @@ def fill(module: Module, entries: Sequence[Entry]) -> list[Instruction]:
     Raises:
         GraphError: The module is not empty, or two parameters have one name.
     """
-    parameters, program = module._parameters, module.program
     if len(module):
         raise GraphError(f"module {module.name!r} is not empty")
+    parameters = module._parameters
     made: list[Instruction] = []
     above: list[Instruction] = []
     below: list[Instruction] = []
@@ -44,11 +44,11 @@ def fill(module: Module, entries: Sequence[Entry]) -> list[Instruction]:
         made.append(one)
     if len(parameters) + len(above) + len(below) != len(made):
         raise GraphError(f"module {module.name!r} would have two parameters of one name")
-    above.reverse()
-    below.reverse()
-    ordered = made[::-1] if program.newest_first else [*above, *parameters.values(), *below]
-    for one in ordered:
-        module._link(one, None)
+    if module.program.newest_first:
+        module._link_all(made[::-1])
+    else:
+        module._link_all([*above[::-1], *parameters.values(), *below[::-1]])
+    tell = module.program.tell_touched
     for one in made:
-        program.tell_touched(one)
+        tell(one)
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -77,18 +77,15 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     found, (name, _) = _constants(x), _next_name(b.module)
     if reason := _wrapping_obstacle(x, found):
         return Decline(reason)
-    return _wrapped(x, found.items(), name, x.shape if _is_settled(x, found) else None)
+    return _wrapped(x, found, name, x.shape if _is_settled(x, found) else None)
 
 
 def _wrapped(
-    x: Instruction,
-    found: Iterable[tuple[Instruction, Argument | None]],
-    name: str,
-    shape: Shape | None,
+    x: Instruction, inputs: Mapping[Instruction, Argument | None], name: str, shape: Shape | None
 ) -> Instruction:
     """The kernel of one instruction, whose inputs and their elements are given; and its shape, if known."""
     body = Body(x.module.program.create_module(name, bypass=True), scalars=True)
-    body.fill([(value, element, x.sources) for value, element in found])
+    body.fill([(value, element, x.sources) for value, element in inputs.items()])
     return body.stand_for(x, "pointwise", shape, x.sources)
 
 
@@ -159,7 +156,8 @@ def _follows_pointwise(instruction: Instruction) -> bool:
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
     reasons: dict[str, None] = {}
-    for producer in map(behind_views, dict.fromkeys(root.inputs)):
+    for value in dict.fromkeys(root.inputs):
+        producer = behind_views(value)
         if isinstance(producer.op, PointwiseModule):
             reason = pointwise_obstacle(producer, root)
             if not reason:
@@ -266,8 +264,8 @@ def _planned(node: Node, name: str, made: Mapping[Instruction, Instruction]) -> 
     if len(node.kernel.parts) > 1:
         return wrap_chain(root, node.kernel, name, made)
     with root.module.program.edit(wrap_pointwise, root, root.sources):
-        given = [(made.get(value, value), element) for value, element in node.constants.items()]
-        return _wrapped(root, given, name, root.shape)
+        inputs = {made.get(value, value): element for value, element in node.constants.items()}
+        return _wrapped(root, inputs, name, root.shape)
 
 
 def _wrap_each(
