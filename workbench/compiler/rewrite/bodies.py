@@ -62,7 +62,7 @@ class Body:
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
-        named = sorted(module.parameters.items())
+        named = sorted(module.parameters.items()) if len(module) else ()
         for (name, parameter), outer in zip(named, inputs, strict=True):
             self._outer[name] = outer
             self._inner.setdefault(outer, parameter)

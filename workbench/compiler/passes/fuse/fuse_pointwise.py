@@ -63,6 +63,8 @@ def scalar_constant(value: Instruction) -> Argument | None:
         return None
     if shape.elements != 1 and not shape.is_scalar:
         return None
+    if source.literal is not None:
+        return Argument(Shape.scalar(shape.type), source.literal.numpy().reshape(-1)[:1])
     try:
         found = evaluate_constant(source, source.module.program.evaluated)
         element = np.asarray(found).reshape(-1)[:1]
