@@ -76,7 +76,7 @@ def scalar_constant(value: Instruction) -> Argument | None:
 @rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
 def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """f(a, b…) → pointwise(a, b…), [f]"""
-    found, (name, _) = _constants(x), _next_name(b.module)
+    found, ((name, _),) = _constants(x), _next_names(b.module, 1)
     if reason := _wrapping_obstacle(x, found):
         return Decline(reason)
     return _wrapped(x, found, name, x.shape if _is_settled(x, found) else None)
@@ -101,12 +101,16 @@ def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
     return found
 
 
-def _next_name(module: Module) -> tuple[str, int]:
-    """The name of the next body of a module, and its number."""
+def _next_names(module: Module, count: int) -> list[tuple[str, int]]:
+    """The names of the next bodies of a module, and their numbers."""
     series, program = f"{module.name}:{_SERIES}", module.program
-    name, number = numbered_name(program, series, program.numbers[series])
-    program.numbers[series] = number + 1
-    return name, number
+    number, found = program.numbers[series], list[tuple[str, int]]()
+    for _ in range(count):
+        name, number = numbered_name(program, series, number)
+        found.append((name, number))
+        number += 1
+    program.numbers[series] = number
+    return found
 
 
 def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | None]) -> str:
@@ -115,7 +119,11 @@ def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | No
         return "every input is a scalar constant: it is folded, not fused"
     if x.shape.dims is not None:
         alike = not _chooses(x)
-        return "" if alike else "one condition chooses among operands whose lengths a run may tell apart"
+        return (
+            ""
+            if alike
+            else "one condition chooses among operands whose lengths a run may tell apart"
+        )
     for value, element in found.items():
         if value.shape.lens != x.shape.lens and value.shape.dims is None:
             if element is not None:
@@ -230,7 +238,8 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
 
 def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
     """The name of the body of each elementwise operation in a module, and its number."""
-    return {x: _next_name(module) for x in module if x.op.pointwise and is_wrappable(x)}
+    found = [x for x in module if x.op.pointwise and is_wrappable(x)]
+    return dict(zip(found, _next_names(module, len(found)), strict=True))
 
 
 def _wrap_module(chains: Chains, names: Mapping[Instruction, tuple[str, int]]) -> None:

@@ -7,11 +7,11 @@ nodes. A plan follows the same order, so what becomes a kernel in one edit is th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.fuse.kernels.common_space import STAYING, Staying, behind_moves
 from workbench.compiler.passes.fuse.kernels.pairs import BETWEEN, LARGEST_BODY, lines
 from workbench.compiler.rewrite import change
@@ -134,28 +134,28 @@ class Nodes(Generic[NodeType]):
 
     def merge(self) -> list[NodeType]:
         """Go through the kernels until none can be merged; those of several instructions, unless fixed."""
-        pending = self.first_places()
-        while pending:
-            heapify(pending)
-            again: dict[int, None] = {}
-            last = -1
-            while pending:
-                place = heappop(pending)
-                if place == last:
-                    continue
-                node, last = self.all[place], place
+        waiting = self.first_places()
+        while waiting:
+            queue = sorted(waiting)
+            again: set[int] = set()
+            while queue:
+                place = heappop(queue)
+                node = self.all[place]
+                waiting.discard(place)
                 if self.of[node.root] is node and self.merge_one(node):
                     self.of.update(dict.fromkeys(node.kernel.parts, node))
-                    again[node.place] = None
+                    again.add(place)
                     for reader in self.readers(node.root):
-                        heappush(pending, reader.place)
-            pending = [*again]
+                        if reader.place not in waiting:
+                            waiting.add(reader.place)
+                            heappush(queue, reader.place)
+            waiting = again
         alone = [n for n in self.all if self.of[n.root] is n and not n.is_fixed]
         return [n for n in alone if len(n.kernel.parts) > 1]
 
-    def first_places(self) -> list[int]:
+    def first_places(self) -> set[int]:
         """The places of kernels that may take others before any has done so."""
-        return [node.place for node in self.all]
+        return set(range(len(self.all)))
 
     def may_move(self, producer: NodeType, reader: NodeType) -> bool:
         """Whether there are rules for two such kernels with views between them."""
@@ -166,7 +166,7 @@ class Nodes(Generic[NodeType]):
         raise NotImplementedError
 
     def others_read(self, values: Collection[Instruction], node: NodeType) -> bool:
-        """Whether any of some values has a reader besides the values and a kernel, each of which has one of these."""
+        """Whether any of some values, each read by a kernel or by another of them, has other readers."""
         for value in values:
             if value.only_user is not None:
                 continue

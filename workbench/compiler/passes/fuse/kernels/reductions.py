@@ -71,10 +71,10 @@ class Reductions(Nodes[ReductionNode]):
         """Whether one of two kernels is a reduction, as rules move those."""
         return producer.reduces or reader.reduces
 
-    def first_places(self) -> list[int]:
+    def first_places(self) -> set[int]:
         """The places of reductions and of what reads them."""
         reductions = [node for node in self.all if node.reduces]
-        return [n.place for one in reductions for n in (one, *self.readers(one.root))]
+        return {n.place for one in reductions for n in (one, *self.readers(one.root))}
 
     def merge_one(self, node: ReductionNode) -> bool:
         """Let a kernel take the first one that it can, elementwise work before reductions."""
