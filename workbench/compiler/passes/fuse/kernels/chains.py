@@ -66,20 +66,23 @@ class Kernel:
         return len(self.inputs) + literals + len(self.parts) + 1
 
     def take(
-        self, producer: Kernel, through: Sequence[Instruction] = (), anew: bool = False
+        self,
+        producer: Kernel,
+        through: Sequence[Instruction] = (),
+        anew: tuple[str, ...] | None = None,
     ) -> None:
         """Put a kernel that this one reads before it.
 
         Args:
             producer: The other kernel.
             through: What is between the two.
-            anew: Whether all parameters are made now, and have the source nodes of this kernel.
+            anew: The source nodes of all parameters, if they are made now.
         """
         within = {producer.parts[-1], *through}
         others = [v for v in self.inputs if v not in within and v not in producer.inputs]
-        sources = self.sources if others or anew else ()
-        inputs = dict.fromkeys(producer.inputs, sources) if anew else dict(producer.inputs)
-        inputs.update(dict.fromkeys(others, sources))
+        inputs = dict(producer.inputs) if anew is None else dict.fromkeys(producer.inputs, anew)
+        if others:
+            inputs.update(dict.fromkeys(others, self.sources if anew is None else anew))
         self.inputs = inputs
         self.above = [*reversed([*self.above, *self.below]), *producer.above]
         self.below = producer.below

@@ -44,11 +44,12 @@ class ReductionNode(Node):
     def take(self, producer: ReductionNode, link: Link) -> None:
         """Become one with a kernel that this one reads."""
         names = (producer.name, self.name)
+        anew = None if producer.reduces else self.kernel.sources
         if self.reduces:
-            self.ends = producer.ends if producer.reduces else self.kernel.sources
+            self.ends = producer.ends if anew is None else anew
             names = names[::-1] if producer.reduces else names
         through = () if link.broadcast is None else (link.broadcast,)
-        self.kernel.take(producer.kernel, through, anew=not producer.reduces)
+        self.kernel.take(producer.kernel, through, anew)
         self.name = ":".join(names)
         self.axes = self.axes or producer.axes
         self.reduces = True
