@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,19 @@ class InstructionList:
         else:
             previous._next = made
         self._size += 1
+
+    def _link_all(self, made: Sequence[Instruction]) -> None:
+        """Link the first instructions of an empty list."""
+        previous = None
+        for place, one in enumerate(made):
+            one.order = place * _GAP
+            one._previous = previous
+            if previous is None:
+                self._first = one
+            else:
+                previous._next = one
+            previous = one
+        self._last, self._size = previous, len(made)
 
     def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:

@@ -34,10 +34,10 @@ __all__ = [
     "Instruction", "Module", "SourceNode", "captured", "infer", "is_constant",
 ]  # fmt: skip
 
-_param = lru_cache(maxsize=1 << 10)(Param)
+parameter_op = lru_cache(maxsize=1 << 10)(Param)
 """The operation of a parameter; those of fused bodies have the same few names."""
 _NO_SYMBOLS = nullcontext()
-_LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
+LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
 class Module(InstructionList):
@@ -136,7 +136,7 @@ class Module(InstructionList):
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
         program = self.program
         shape = program.shape_rules.held(shape) if program.scalars else shape
-        made = self._new(_param(name, self._next_parameter()), shape)
+        made = self._new(parameter_op(name, self._next_parameter()), shape)
         self._parameters[name] = made
         self._link(made, self._first if program.newest_first else self._after_parameters())
         program.tell_touched(made)
@@ -147,7 +147,7 @@ class Module(InstructionList):
         argument = Argument.of(value)
         if (shape := self.program.shape_rules.held(argument.shape)) is not argument.shape:
             argument = Argument(shape, argument.numpy())
-        made = self._new(_LITERAL, argument.shape)
+        made = self._new(LITERAL, argument.shape)
         made.literal, made.constant = argument, True
         self._link(made, self._first)
         self.program.tell_touched(made)
@@ -157,7 +157,8 @@ class Module(InstructionList):
         """End the module by returning these values."""
         if self.has_return:
             raise GraphError(f"module {self.name!r} already has a @return")
-        return self.insert_as(None, None, _RETURN, values)
+        settled = len(values) == 1 and not (self.program.keeps_fixed or self.program.scalars)
+        return self.insert_as(values[0].shape if settled else None, None, _RETURN, values)
 
     # Edits
 
@@ -190,9 +191,12 @@ class Module(InstructionList):
         self.program.tell_replaced(old, new)
         if not new.sources:
             inherit_sources(new, old.sources)
-        for user in list(old._users):
-            if user is not new:
-                self._set_inputs(user, [new if i is old else i for i in user.inputs])
+        alike = old.shape == new.shape
+        for user in [u for u in old._users if u is not new]:
+            user.module.connect(user, [new if i is old else i for i in user.inputs])
+            if not alike:
+                self.reinfer(user)
+            self.program.tell_touched(user)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""
@@ -288,7 +292,11 @@ class Module(InstructionList):
         """Change an instruction's inputs; shapes that depend on it are inferred again."""
         self._check_member(instruction)
         self._check_inputs(instruction.op, inputs, instruction)
-        self._set_inputs(instruction, inputs)
+        old = instruction.inputs
+        self.connect(instruction, inputs)
+        if [i.shape for i in old] != [i.shape for i in inputs]:
+            self.reinfer(instruction)
+        self.program.tell_touched(instruction)
 
     def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
         """Change an instruction's module arguments."""
@@ -303,9 +311,8 @@ class Module(InstructionList):
         The shapes of its users stay as they are until ``reinfer``.
         """
         instruction.op = op
-        if shape is None:
-            shape = infer(op, instruction.inputs, instruction.modules)
-        instruction.shape = shape
+        inputs, called = instruction.inputs, instruction.modules
+        instruction.shape = infer(op, inputs, called) if shape is None else shape
         learn_constant(instruction)
         self.program.tell_touched(instruction)
 
@@ -326,15 +333,14 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def take(
-        self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
+        self, instruction: Instruction, inputs: Sequence[Instruction], shape: Shape | None = None
     ) -> None:
         """Move an instruction from another module to the end of this one, with other inputs.
 
         It keeps its id, as it still computes the same value, now inside this module. Its users are not
         changed: the caller redirects or moves them. A literal goes to the front.
-        With ``keep_shape``, its shape stays the one that those users expect until ``reinfer``.
+        Its shape is inferred again if the inputs have others than before, unless ``shape`` is given.
         """
-        known = instruction.inputs
         if (tally := self.program.tally) is not None:
             tally.taken(instruction, hidden=self.bypass, was_hidden=instruction.module.bypass)
         instruction.module._unlink(instruction)
@@ -344,9 +350,11 @@ class Module(InstructionList):
         instruction.module = self
         front = self._first if instruction.literal is not None else None
         self._link(instruction, front or (self._last if self.has_return else None))
-        self.connect(instruction, inputs)
-        if not keep_shape and [i.shape for i in known] != [i.shape for i in inputs]:
+        if shape is not None:
+            instruction.shape = shape
+        elif [i.shape for i in instruction.inputs] != [i.shape for i in inputs]:
             instruction.shape = infer(instruction.op, inputs, instruction.modules)
+        self.connect(instruction, inputs)
         self.program.tell_touched(instruction)
 
     def rename(self, name: str) -> None:
@@ -430,13 +438,6 @@ class Module(InstructionList):
                     raise GraphError(f"{op.name}: input {given!r} comes after the insertion point")
             elif given.module.program is not self.program:
                 raise GraphError(f"{op.name}: input {given!r} belongs to another program")
-
-    def _set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
-        old = [i.shape for i in instruction.inputs]
-        instruction.module.connect(instruction, inputs)
-        if old != [i.shape for i in inputs]:
-            self.reinfer(instruction)
-        self.program.tell_touched(instruction)
 
     def reinfer(self, instruction: Instruction) -> None:
         """Infer the shape of an instruction again, and the shapes that depend on it."""

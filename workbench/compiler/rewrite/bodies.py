@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param, Return
+from workbench.compiler.ir.filling import Entry, fill
 from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
@@ -33,6 +36,9 @@ def unused_name(program: Program, name: str) -> str:
 
 _ENDS = (Param, Return)
 
+Sources: TypeAlias = tuple[str, ...]
+"""The model nodes that an instruction comes from."""
+
 
 class Body:
     """A body under construction: the module, and the outer value that each parameter represents.
@@ -56,7 +62,7 @@ class Body:
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
-        named = sorted(module.parameters.items())
+        named = sorted(module.parameters.items()) if len(module) else ()
         for (name, parameter), outer in zip(named, inputs, strict=True):
             self._outer[name] = outer
             self._inner.setdefault(outer, parameter)
@@ -64,7 +70,7 @@ class Body:
     @property
     def inputs(self) -> list[Instruction]:
         """The outer values, in the order in which the operation's inputs bind to the parameters."""
-        return [outer for _, outer in sorted(self._outer.items())]
+        return [self._outer[name] for name in sorted(self._outer)]
 
     def know(self, outer: Instruction, inner: Instruction) -> None:
         """Record that ``inner`` represents ``outer`` inside the body."""
@@ -81,32 +87,66 @@ class Body:
             number = len(self._outer)
             while (name := parameter_name(number)) in self._outer:
                 number += 1
-            shape = Shape.scalar(outer.shape.type) if self.scalars else outer.shape.as_standard()
-            found = self._inner[outer] = self.module.add_parameter(name, shape)
+            found = self._inner[outer] = self.module.add_parameter(name, self._inside(outer.shape))
             self._outer[name] = outer
         return found
 
+    def _inside(self, outer: Shape) -> Shape:
+        """The shape of the parameter for a value."""
+        if self.scalars:
+            return Shape.scalar(outer.type)
+        return self.module.program.shape_rules.held(outer.as_standard())
+
+    def fill(
+        self, values: Sequence[tuple[Instruction, Argument | None, Sources]]
+    ) -> list[Instruction]:
+        """Represent outer values in the empty body, with literals for those whose element is given.
+
+        Args:
+            values: Each value, its element, and the source nodes of what represents it.
+
+        Returns:
+            What represents each value.
+        """
+        known, outer = self._inner, self._outer
+        entries: list[Entry] = []
+        for value, element, sources in values:
+            if element is not None:
+                entries.append(("", element.shape, element, sources))
+            else:
+                name = parameter_name(len(outer))
+                outer[name] = value
+                entries.append((name, self._inside(value.shape), None, sources))
+        made = fill(self.module, entries)
+        known.update(zip([value for value, _, _ in values], made, strict=True))
+        return made
+
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
         """Move an outer instruction to the end of the body."""
-        inputs = [self.inner(i) for i in instruction.inputs]
+        known = self._inner
+        inputs = [known[i] if i in known else self.inner(i) for i in instruction.inputs]
         if keep_shape:
-            self.module.take(instruction, inputs, keep_shape=True)
+            self.module.take(instruction, inputs, instruction.shape)
         else:
             self._move(instruction, inputs)
-        self._inner[instruction] = instruction
+        known[instruction] = instruction
         return instruction
 
     def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
         shape = instruction.shape
-        relaid = [i.shape for i in instruction.inputs] != [i.shape for i in inputs]
-        self.module.take(instruction, inputs, keep_shape=True)
-        if relaid or not self._relaid.isdisjoint(inputs):
-            if isinstance(instruction.op, PointwiseModule) and keeps_shape(shape, inputs):
-                return
-            self.module.set_shape(instruction, infer(instruction.op, inputs, instruction.modules))
-            if instruction.shape != shape:
+        if self._are_relaid(instruction.inputs, inputs) and not _is_kept(instruction, inputs):
+            shape = infer(instruction.op, inputs, instruction.modules)
+            if shape != instruction.shape:
                 self._relaid.add(instruction)
+        self.module.take(instruction, inputs, shape)
+
+    def _are_relaid(self, outer: Sequence[Instruction], inputs: Sequence[Instruction]) -> bool:
+        """Whether some values have or had another shape outside of the body."""
+        for one, other in zip(outer, inputs, strict=True):  # a loop: the first one mostly tells
+            if one.shape != other.shape:
+                return True
+        return not self._relaid.isdisjoint(inputs)
 
     def absorb(self, other: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
         """Move all instructions of another body to the end of this one.
@@ -138,6 +178,7 @@ class Body:
         old: Instruction,
         op: Operation | str,
         shape: Shape | None = None,
+        sources: Sources | None = None,
         **attributes: object,
     ) -> Instruction:
         """Take ``old`` into the body as its result; a new operation with this body replaces it outside.
@@ -146,6 +187,7 @@ class Body:
             old: The instruction.
             op: The operation, whose only module is this body.
             shape: The operation's shape, if it is known.
+            sources: Its source nodes, if they are known.
             attributes: Its attributes.
         """
         outer, following, before = old.module, old.following, old.inputs
@@ -157,11 +199,14 @@ class Body:
         made = op if isinstance(op, Operation) else make(op, **attributes)
         new = outer.insert_as(shape, following, made, self.inputs, [self.module])
         outer.hand_over(old, new)
-        relaid = [i.shape for i in before] != [i.shape for i in old.inputs]
-        if relaid or not self._relaid.isdisjoint(before):
+        relaid = self.scalars or self._are_relaid(before, old.inputs)
+        if relaid and not _is_kept(old, old.inputs):
             self.module.reinfer(old)
         self.module.add_return(old)
-        self._give_sources(new)
+        if sources is None:
+            self._give_sources(new)
+        elif sources != new.sources:
+            outer.set_sources(new, sources)
         prune_all(before)
         return new
 
@@ -229,6 +274,11 @@ def prune_all(instructions: Sequence[Instruction]) -> None:
             module = instruction.module
             if module.program.find(instruction.id) is instruction:
                 module.prune(instruction)
+
+
+def _is_kept(instruction: Instruction, inputs: Sequence[Instruction]) -> bool:
+    """Whether a kernel in a body has the same shape on these inputs as before."""
+    return isinstance(instruction.op, PointwiseModule) and keeps_shape(instruction.shape, inputs)
 
 
 def keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:

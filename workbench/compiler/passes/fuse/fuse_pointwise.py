@@ -63,6 +63,8 @@ def scalar_constant(value: Instruction) -> Argument | None:
         return None
     if shape.elements != 1 and not shape.is_scalar:
         return None
+    if source.literal is not None:
+        return Argument(Shape.scalar(shape.type), source.literal.numpy().reshape(-1)[:1])
     try:
         found = evaluate_constant(source, source.module.program.evaluated)
         element = np.asarray(found).reshape(-1)[:1]
@@ -74,40 +76,59 @@ def scalar_constant(value: Instruction) -> Argument | None:
 @rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
 def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """f(a, b…) → pointwise(a, b…), [f]"""
-    found, (name, _) = _constants(x), _next_name(b.module)
+    found, ((name, _),) = _constants(x), _next_names(b.module, 1)
     if reason := _wrapping_obstacle(x, found):
         return Decline(reason)
-    body = Body(b.program.create_module(name, bypass=True), scalars=True)
-    for value, constant in found.items():
-        if constant:
-            body.know(value, body.module.add_literal(constant))
-        else:
-            body.inner(value)
-    return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
+    return _wrapped(x, found, name, x.shape if _is_settled(x, found) else None)
+
+
+def _wrapped(
+    x: Instruction, inputs: Mapping[Instruction, Argument | None], name: str, shape: Shape | None
+) -> Instruction:
+    """The kernel of one instruction, whose inputs and their elements are given; and its shape, if known."""
+    body = Body(x.module.program.create_module(name, bypass=True), scalars=True)
+    body.fill([(value, element, x.sources) for value, element in inputs.items()])
+    return body.stand_for(x, "pointwise", shape, x.sources)
 
 
 def _constants(x: Instruction) -> dict[Instruction, Argument | None]:
     """The inputs of an instruction, each with its element if it is a scalar constant."""
-    return {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
+    found: dict[Instruction, Argument | None] = {}
+    for value in x.inputs:
+        if value not in found:
+            possible = value.constant or isinstance(value.op, STAYING)
+            found[value] = scalar_constant(value) if possible else None
+    return found
 
 
-def _next_name(module: Module) -> tuple[str, int]:
-    """The name of the next body of a module, and its number."""
+def _next_names(module: Module, count: int) -> list[tuple[str, int]]:
+    """The names of the next bodies of a module, and their numbers."""
     series, program = f"{module.name}:{_SERIES}", module.program
-    name, number = numbered_name(program, series, program.numbers[series])
-    program.numbers[series] = number + 1
-    return name, number
+    number, found = program.numbers[series], list[tuple[str, int]]()
+    for _ in range(count):
+        name, number = numbered_name(program, series, number)
+        found.append((name, number))
+        number += 1
+    program.numbers[series] = number
+    return found
 
 
 def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | None]) -> str:
     """The reason why an instruction cannot become a kernel; empty if it can."""
-    if all(found.values()):
+    if None not in found.values():
         return "every input is a scalar constant: it is folded, not fused"
-    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
-    if other is not None and not found[other] and x.shape.dims is None:
-        return f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}"
-    if x.shape.dims is not None and _chooses(x):
-        return "one condition chooses among operands whose lengths a run may tell apart"
+    if x.shape.dims is not None:
+        alike = not _chooses(x)
+        return (
+            ""
+            if alike
+            else "one condition chooses among operands whose lengths a run may tell apart"
+        )
+    for value, element in found.items():
+        if value.shape.lens != x.shape.lens and value.shape.dims is None:
+            if element is not None:
+                break
+            return f"{who(value)} has lens {list(value.shape.lens)}, not {list(x.shape.lens)}"
     return ""
 
 
@@ -125,10 +146,13 @@ def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -
     """
     if x.shape.dims is not None:
         return False
-    values = [value for value, constant in inputs.items() if not constant]
-    if not all([value.shape.is_scalar for value, constant in inputs.items() if constant]):  # noqa: C419
-        return False
-    return keeps_shape(x.shape, values) or not any([v.shape.broadcasted for v in values])  # noqa: C419
+    spread = False
+    for value, constant in inputs.items():
+        if constant is None:
+            spread = spread or value.shape.broadcasted
+        elif not value.shape.is_scalar:
+            return False
+    return not spread or keeps_shape(x.shape, [v for v, known in inputs.items() if known is None])
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:
@@ -142,7 +166,8 @@ def _follows_pointwise(instruction: Instruction) -> bool:
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
     reasons: dict[str, None] = {}
-    for producer in map(behind_views, dict.fromkeys(root.inputs)):
+    for value in dict.fromkeys(root.inputs):
+        producer = behind_views(value)
         if isinstance(producer.op, PointwiseModule):
             reason = pointwise_obstacle(producer, root)
             if not reason:
@@ -203,21 +228,55 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
         program: The program.
         clearing: The rules that move kernels into other dimensions before they are merged.
     """
-    named = {m: {x: _next_name(m) for x in m if is_wrappable(x)} for m in open_modules(program)}
+    named = {m: _names(m) for m in open_modules(program)}
     DeadCodeElimination().apply(program)
     for module in open_modules(program):
         names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
-        chains = _chains(module, clearing).merge() if names else []
-        planned = {part: node for node in chains for part in node.kernel.parts}
-        made: dict[Instruction, Instruction] = {}
-        for x in names:
-            if x not in planned:
-                _wrap_each([x], names, made)
-            elif (node := planned[x]).root is x:
-                if all(_is_settled(part, _constants(part)) for part in node.kernel.parts):
-                    made[x] = wrap_chain(x, node.kernel, names[node.kernel.parts[0]][0], made)
-                else:  # the shape of an operand has changed
-                    _wrap_each(sorted(node.kernel.parts, key=lambda i: i.order), names, made)
+        if names:
+            _wrap_module(_chains(module, names, clearing), names)
+
+
+def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
+    """The name of the body of each elementwise operation in a module, and its number."""
+    found = [x for x in module if x.op.pointwise and is_wrappable(x)]
+    return dict(zip(found, _next_names(module, len(found)), strict=True))
+
+
+def _wrap_module(chains: Chains, names: Mapping[Instruction, tuple[str, int]]) -> None:
+    """Make the kernels of a module that are planned, and those that rules make one by one.
+
+    The plan holds as long as each of the latter has the shape of what it replaces, which was no constant.
+    """
+    chains.merge()
+    made: dict[Instruction, Instruction] = {}
+    holds = True
+    for x in names:
+        node, shape = chains.of.get(x), x.shape
+        if node is None or node.is_fixed:
+            holds = holds and not x.constant
+            _wrap_each([x], names, made)
+            holds = holds and (x not in made or made[x].shape == shape)
+        elif node.root is x:
+            if holds or _still_fits(node):
+                made[x] = _planned(node, names[node.kernel.parts[0]][0], made)
+            else:
+                _wrap_each(sorted(node.kernel.parts, key=lambda i: i.order), names, made)
+
+
+def _still_fits(node: Node) -> bool:
+    """Whether a kernel of several instructions can be made although shapes of operands have changed."""
+    parts = node.kernel.parts
+    return len(parts) > 1 and all(_is_settled(part, _constants(part)) for part in parts)
+
+
+def _planned(node: Node, name: str, made: Mapping[Instruction, Instruction]) -> Instruction:
+    """Make a kernel as it is planned."""
+    root = node.root
+    if len(node.kernel.parts) > 1:
+        return wrap_chain(root, node.kernel, name, made)
+    with root.module.program.edit(wrap_pointwise, root, root.sources):
+        inputs = {made.get(value, value): element for value, element in node.constants.items()}
+        return _wrapped(root, inputs, name, root.shape)
 
 
 def _wrap_each(
@@ -234,11 +293,11 @@ def _wrap_each(
                 made[x] = kernel
 
 
-def _chains(module: Module, clearing: Collection[Rule]) -> Chains:
-    """The kernels of single operations, and those that are there."""
+def _chains(module: Module, own: Collection[Instruction], clearing: Collection[Rule]) -> Chains:
+    """The kernels of single operations, which are given, and those that are there."""
     chains = Chains()
     for x in module:
-        if is_wrappable(x):
+        if x in own:
             found = _constants(x)
             if _wrapping_obstacle(x, found):
                 continue

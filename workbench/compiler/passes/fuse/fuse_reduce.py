@@ -86,7 +86,7 @@ def wrap_all(program: Program, across: Collection[Rule]) -> None:
         made: dict[Instruction, Instruction] = {}
         for node in _planned(module, names, across) if names else ():
             made[node.root] = wrap_reductions(node.root, node, made)
-        for x in [x for x in module if is_reduction(x)]:
+        for x in _reductions(module):
             if x in names:
                 program.numbers[_series(module)] = names[x][1]
             first_applied(one_by_one.at(x), x)
@@ -104,8 +104,12 @@ def _planned(
 
 def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
     """The name of the body of each reduction in a module, and its number, where lengths are known."""
-    found = [x for x in module if is_reduction(x) and x.shape.dims is None]
+    found = [x for x in _reductions(module) if x.shape.dims is None]
     return {x: _next_name(x) for x in found if x.inputs[0].shape.dims is None}
+
+
+def _reductions(module: Module) -> list[Instruction]:
+    return [x for x in module if x.op.monoid is not None and is_reduction(x)]
 
 
 def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:

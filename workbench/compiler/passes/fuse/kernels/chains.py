@@ -7,11 +7,11 @@ nodes. A plan follows the same order, so what becomes a kernel in one edit is th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.fuse.kernels.common_space import STAYING, Staying, behind_moves
 from workbench.compiler.passes.fuse.kernels.pairs import BETWEEN, LARGEST_BODY, lines
 from workbench.compiler.rewrite import change
@@ -27,6 +27,11 @@ class _Known(NamedTuple):
     part: Instruction
     value: Instruction
     element: Argument
+
+    @property
+    def entry(self) -> tuple[Instruction, Argument, tuple[str, ...]]:
+        """The value, its element, and the source nodes of the literal."""
+        return self.value, self.element, self.part.sources
 
 
 class Kernel:
@@ -61,20 +66,23 @@ class Kernel:
         return len(self.inputs) + literals + len(self.parts) + 1
 
     def take(
-        self, producer: Kernel, through: Sequence[Instruction] = (), anew: bool = False
+        self,
+        producer: Kernel,
+        through: Sequence[Instruction] = (),
+        anew: tuple[str, ...] | None = None,
     ) -> None:
         """Put a kernel that this one reads before it.
 
         Args:
             producer: The other kernel.
             through: What is between the two.
-            anew: Whether all parameters are made now, and have the source nodes of this kernel.
+            anew: The source nodes of all parameters, if they are made now.
         """
-        sources, within = self.sources, {producer.parts[-1], *through}
-        inputs = dict.fromkeys(producer.inputs, sources) if anew else dict(producer.inputs)
-        for value in self.inputs:
-            if value not in within:
-                inputs.setdefault(value, sources)
+        within = {producer.parts[-1], *through}
+        others = [v for v in self.inputs if v not in within and v not in producer.inputs]
+        inputs = dict(producer.inputs) if anew is None else dict.fromkeys(producer.inputs, anew)
+        if others:
+            inputs.update(dict.fromkeys(others, self.sources if anew is None else anew))
         self.inputs = inputs
         self.above = [*reversed([*self.above, *self.below]), *producer.above]
         self.below = producer.below
@@ -88,6 +96,7 @@ class Node:
         """The kernel of one instruction, or that which an instruction is already."""
         self.place = place
         self.root = x
+        self.constants = constants
         self.kernel = Kernel(x, constants)
         self.inside = lines(*x.modules)
         """The lines of bodies that are there."""
@@ -121,27 +130,35 @@ class Nodes(Generic[NodeType]):
         """Leave alone the kernels that rules may move into other dimensions, as only views part them."""
         for node in self.all:
             for value in node.root.inputs:
-                source = behind_moves(value, staying)
+                source = None if value in self.of else behind_moves(value, staying)
                 other = None if source is None else self.of.get(source)
                 if other is not None and self.may_move(other, node):
                     other.is_fixed = node.is_fixed = True
 
     def merge(self) -> list[NodeType]:
         """Go through the kernels until none can be merged; those of several instructions, unless fixed."""
-        pending = [node.place for node in self.all]
-        while pending:
-            heapify(pending)
-            again: dict[int, None] = {}
-            while pending:
-                node = self.all[heappop(pending)]
-                if node.place not in again and self.of[node.root] is node and self.merge_one(node):
+        waiting = self.first_places()
+        while waiting:
+            queue = sorted(waiting)
+            again: set[int] = set()
+            while queue:
+                place = heappop(queue)
+                node = self.all[place]
+                waiting.discard(place)
+                if self.of[node.root] is node and self.merge_one(node):
                     self.of.update(dict.fromkeys(node.kernel.parts, node))
-                    again[node.place] = None
-                    for reader in self._readers(node.root):
-                        heappush(pending, reader.place)
-            pending = [*again]
+                    again.add(place)
+                    for reader in self.readers(node.root):
+                        if reader.place not in waiting:
+                            waiting.add(reader.place)
+                            heappush(queue, reader.place)
+            waiting = again
         alone = [n for n in self.all if self.of[n.root] is n and not n.is_fixed]
         return [n for n in alone if len(n.kernel.parts) > 1]
+
+    def first_places(self) -> set[int]:
+        """The places of kernels that may take others before any has done so."""
+        return set(range(len(self.all)))
 
     def may_move(self, producer: NodeType, reader: NodeType) -> bool:
         """Whether there are rules for two such kernels with views between them."""
@@ -152,20 +169,22 @@ class Nodes(Generic[NodeType]):
         raise NotImplementedError
 
     def others_read(self, values: Collection[Instruction], node: NodeType) -> bool:
-        """Whether any of some values has a reader besides a kernel and the values themselves."""
+        """Whether any of some values, each read by a kernel or by another of them, has other readers."""
         for value in values:
+            if value.only_user is not None:
+                continue
             for user in value.users:
                 if self.of.get(user) is not node and user not in values:
                     return True
         return False
 
-    def _readers(self, value: Instruction) -> Iterator[NodeType]:
+    def readers(self, value: Instruction) -> Iterator[NodeType]:
         """The kernels that read a value, perhaps through a broadcast."""
         for user in value.users:
             if user in self.of:
                 yield self.of[user]
             elif isinstance(user.op, BETWEEN):
-                yield from self._readers(user)
+                yield from self.readers(user)
 
 
 class Chains(Nodes[Node]):
@@ -196,31 +215,20 @@ def wrap_chain(
     """g(f(x…), y…) → pointwise(x…, y…), [g after f]"""
     module = root.module.program.create_module(name, bypass=True)
     body = Body(module, scalars=True)
-    inside: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
-    _add_literals(module, kernel.below, inside)
-    for value, sources in kernel.inputs.items():
-        with module.program.source(*sources):
-            body.inner(made.get(value, value))
-    _add_literals(module, kernel.above, inside)
+    below, above = kernel.below[::-1], kernel.above[::-1]
+    inputs = [(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()]
+    filled = body.fill([*[k.entry for k in below], *inputs, *[k.entry for k in above]])
+    del filled[len(below) : len(below) + len(inputs)]
+    literals: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
+    for known, literal in zip([*below, *above], filled, strict=True):
+        literals.setdefault(known.part, []).append((known.value, literal))
     for part in kernel.parts:
-        for value, literal in inside.get(part, ()):
+        for value, literal in literals.get(part, ()):
             body.know(value, literal)
         if part is not root:
             body.take(part)
-    fused = body.stand_for(root, "pointwise", root.shape)
-    module.reinfer(root)  # parts that it reads have one element inside
+    fused = body.stand_for(root, "pointwise", root.shape, kernel.sources)
     if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
         module.set_sources(end, kernel.parts[0].sources)
     prune_all([known.value for known in (*kernel.above, *kernel.below)])
     return fused
-
-
-def _add_literals(
-    module: Module,
-    literals: Sequence[_Known],
-    inside: dict[Instruction, list[tuple[Instruction, Instruction]]],
-) -> None:
-    """Put literals at the front of a body, the first one last, and note for which instruction each is."""
-    for part, value, element in reversed(literals):
-        with module.program.source(*part.sources):
-            inside.setdefault(part, []).append((value, module.add_literal(element)))

@@ -399,13 +399,15 @@ def join_kernels(program: Program, joins: Sequence[Rule], across: Sequence[Rule]
         across: Rules that make separated kernels adjacent.
     """
     DeadCodeElimination().apply(program)
+    before = program.version
     with Sweeps(program, joins) as joining, Sweeps(program, across) as clearing:
         if clearing.once():
             _tidy(program)
         while joining.once() or clearing.all() or joining.all():
             if clearing.once():
                 _tidy(program)
-    DeadCodeElimination().apply(program)
+    if program.version != before:
+        DeadCodeElimination().apply(program)
 
 
 def _tidy(program: Program) -> None:

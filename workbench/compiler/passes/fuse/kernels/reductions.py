@@ -10,6 +10,7 @@ from workbench.compiler.ops.reduce import reduced_axes
 from workbench.compiler.passes.fuse.kernels.chains import Node, Nodes
 from workbench.compiler.passes.fuse.kernels.pairs import (
     BETWEEN,
+    KERNELS,
     LARGEST_BODY,
     Link,
     axes_of,
@@ -43,11 +44,12 @@ class ReductionNode(Node):
     def take(self, producer: ReductionNode, link: Link) -> None:
         """Become one with a kernel that this one reads."""
         names = (producer.name, self.name)
+        anew = None if producer.reduces else self.kernel.sources
         if self.reduces:
-            self.ends = producer.ends if producer.reduces else self.kernel.sources
+            self.ends = producer.ends if anew is None else anew
             names = names[::-1] if producer.reduces else names
         through = () if link.broadcast is None else (link.broadcast,)
-        self.kernel.take(producer.kernel, through, anew=not producer.reduces)
+        self.kernel.take(producer.kernel, through, anew)
         self.name = ":".join(names)
         self.axes = self.axes or producer.axes
         self.reduces = True
@@ -62,7 +64,7 @@ class Reductions(Nodes[ReductionNode]):
         """The kernels of single instructions; ``names`` has the names of bodies of reductions."""
         super().__init__()
         for x in module:
-            if x in names or (isinstance(x.op, PointwiseModule | FusedReduce) and _is_plain(x)):
+            if x in names or (isinstance(x.op, KERNELS) and _is_plain(x)):
                 name = names.get(x) or x.modules[0].name
                 self.add(ReductionNode(len(self.all), x, name))
 
@@ -70,25 +72,46 @@ class Reductions(Nodes[ReductionNode]):
         """Whether one of two kernels is a reduction, as rules move those."""
         return producer.reduces or reader.reduces
 
+    def first_places(self) -> set[int]:
+        """The places of reductions and of what reads them."""
+        reductions = [node for node in self.all if node.reduces]
+        return {n.place for one in reductions for n in (one, *self.readers(one.root))}
+
     def merge_one(self, node: ReductionNode) -> bool:
         """Let a kernel take the first one that it can, elementwise work before reductions."""
-        links = sorted(map(link_of, node.kernel.inputs), key=lambda k: k.broadcast is not None)
-        for reduces in (False, True) if node.reduces else (True,):
+        links = self._links(node)
+        for reduces in (False, True) if links else ():
             for link in links:
-                producer = self.of.get(link.producer)
-                if producer is None or producer.reduces != reduces:
-                    continue
-                if self._may_take(node, producer, link):
+                producer = self.of[link.producer]
+                if producer.reduces == reduces and self._may_take(node, producer, link):
                     node.take(producer, link)
                     return True
         return False
+
+    def _links(self, node: ReductionNode) -> list[Link]:
+        """The links from other kernels, one of the two a reduction; direct ones first."""
+        direct: list[Link] = []
+        spread: list[Link] = []
+        for value in node.kernel.inputs:
+            if isinstance(value.op, BETWEEN):
+                link = link_of(value)
+            elif value in self.of:
+                link = Link(value)
+            else:
+                continue
+            producer = self.of.get(link.producer)
+            if producer is not None and (producer.reduces or node.reduces):
+                (direct if link.broadcast is None else spread).append(link)
+        return direct + spread
 
     def _may_take(self, node: ReductionNode, producer: ReductionNode, link: Link) -> bool:
         """Whether nothing is between two kernels, as ``link_obstacle`` says of kernels that are there."""
         axes = node.axes or producer.axes
         if producer.reduces and producer.axes != axes:
             return False
-        through = [link.producer, *link.dropped, *([link.broadcast] if link.broadcast else [])]
+        through = [link.producer, *link.dropped]
+        if link.broadcast is not None:
+            through.append(link.broadcast)
         if self.others_read(through, node) or producer.lines + node.lines > LARGEST_BODY:
             return False
         if not producer.reduces and widened_product(producer.root) is not None:
@@ -117,13 +140,13 @@ def wrap_reductions(
     program = root.module.program
     module = program.create_module(unused_name(program, node.name), bypass=True)
     body = Body(module)
-    for value, sources in node.kernel.inputs.items():
-        with program.source(*sources):
-            body.inner(made.get(value, value))
+    inputs = node.kernel.inputs.items()
+    body.fill([(made.get(value, value), None, sources) for value, sources in inputs])
     for part in node.kernel.parts:
         if part is not root:
             body.take(part)
-    fused = body.stand_for(root, "fused_reduce", axes=node.axes)
+    shape = None if root.shape.ranges else root.shape  # all parts are row-major
+    fused = body.stand_for(root, "fused_reduce", shape, axes=node.axes)
     if (end := module.last) is not None and end.sources != node.ends:
         module.set_sources(end, node.ends)
     share(module)
