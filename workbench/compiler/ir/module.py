@@ -385,8 +385,7 @@ class Module(InstructionList):
     def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
         """Append an instruction rebuilt from a row, with its id and position."""
         made = Instruction(id, op, shape, self)
-        self._link(made, None)
-        made.order = order
+        self._append(made, order)
         self.program.register(made)
         if isinstance(op, Param):
             self._parameters[op.parameter] = made

@@ -179,9 +179,9 @@ class Program(ProgramFacts):
 
     def clone(self) -> Program:
         """A copy with the same ids; literals are shared. Listeners are not copied."""
-        from workbench.compiler.ir.rows import build, rows_of  # noqa: PLC0415
+        from workbench.compiler.ir.rows import Snapshot  # noqa: PLC0415
 
-        return build(rows_of(self))
+        return Snapshot(self).build()
 
     def clear(self) -> None:
         """Remove all modules and instructions but keep the listeners; ids are not used again."""
@@ -200,8 +200,10 @@ class Program(ProgramFacts):
 
     def register(self, instruction: Instruction) -> None:
         """Add an instruction to the table of ids."""
-        self._instructions[instruction.id] = instruction
-        self._next_id = max(self._next_id, instruction.id + 1)
+        id = instruction.id
+        self._instructions[id] = instruction
+        if id >= self._next_id:
+            self._next_id = id + 1
 
     def forget(self, instruction: Instruction) -> None:
         """Drop an instruction that was removed from its module, and tell the listeners."""

@@ -16,11 +16,11 @@ from workbench.compiler.ir.rows import (
     ModuleRow,
     Row,
     Rows,
+    Snapshot,
     State,
     build,
     patched,
     row_of,
-    rows_of,
     states_of,
 )
 from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
@@ -58,16 +58,14 @@ class Recording(Listener):
             MyPass().apply(program)
     """
 
-    def __init__(self, program: Program, start: Rows | None = None) -> None:
-        """Start from the program's current state; ``start`` is its rows, if the caller has them."""
+    def __init__(self, program: Program, start: Rows | Snapshot | None = None) -> None:
+        """Start from the program's current state; ``start`` is this state, if the caller has it."""
         self.program = program
         self.steps: list[Step] = []
         self.seconds = 0.0
         """Duration of everything recorded in seconds, including the cost of recording."""
-        self.start = start or rows_of(program)
-        """The program at the start, as rows."""
+        self._start = start or Snapshot(program)
         self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
-        self._now = dict(self.start.instructions)
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
@@ -92,6 +90,16 @@ class Recording(Listener):
     def __iter__(self) -> Iterator[Step]:
         """The steps in order."""
         return iter(self.steps)
+
+    @property
+    def start(self) -> Rows:
+        """The program at the start, as rows."""
+        return self._start.rows if isinstance(self._start, Snapshot) else self._start
+
+    @cached_property
+    def _now(self) -> dict[int, Row]:
+        """The rows after the edits that were turned into records so far."""
+        return dict(self.start.instructions)
 
     @property
     def first(self) -> Program:
@@ -258,7 +266,7 @@ class Recording(Listener):
 
     def restore(self, start: Rows, step: Step) -> None:
         """Append a step read from a file; ``start`` is the rows of the first program."""
-        self.start = start
+        self._start = start
         self._last = None
         self.steps.append(step)
         self.seconds += step.seconds
