@@ -21,8 +21,9 @@ class NormalizeOps(Pass):
         for module in open_modules(program):
             for instruction in module:
                 if instruction.inputs and not instruction.modules:
-                    normal = instruction.op.normalized([i.shape for i in instruction.inputs])
-                    if normal != instruction.op:
+                    op = instruction.op
+                    normal = op.normalized([i.shape for i in instruction.inputs])
+                    if normal is not op and normal != op:
                         normalize(instruction, normal)
 
 

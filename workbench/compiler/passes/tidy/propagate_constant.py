@@ -88,7 +88,6 @@ class _Plan:
 
     def __init__(self, pass_: PropagateConstant, module: Module, room: _Room) -> None:
         self.skipped = pass_.skip_ops
-        self.module = module
         self.room = room
         self.left: dict[Instruction, str] = {}
         self._folds: set[Instruction] = set()
@@ -97,23 +96,24 @@ class _Plan:
         self._users: dict[Instruction, int] = {}
         """Users that are not folded yet, for each operand of one that is."""
         self._outermost: dict[Instruction, None] = {}
-        for instruction in module:
-            self._see(instruction)
+        self._see(module)
 
-    def _see(self, instruction: Instruction) -> None:
-        if instruction.constant and self._is_folded(instruction):
-            self._folds.add(instruction)
-            if instruction is self.module.last and not _is_settled(instruction):
-                self._outermost[instruction] = None
-        elif self._folds:
-            for given in instruction.inputs:
-                if given in self._folds:
-                    self._outermost[given] = None
+    def _see(self, module: Module) -> None:
+        folds, outermost = self._folds, self._outermost
+        for instruction in module:
+            if instruction.literal is not None:
+                continue
+            if instruction.constant and self._is_folded(instruction):
+                folds.add(instruction)
+                if instruction is module.last and not _is_settled(instruction):
+                    outermost[instruction] = None
+            elif folds:
+                for given in instruction.inputs:
+                    if given in folds:
+                        outermost[given] = None
 
     def _is_folded(self, instruction: Instruction) -> bool:
-        """Whether a constant is to be folded."""
-        if instruction.literal is not None:
-            return False
+        """Whether a constant that is not a literal is to be folded."""
         if self._large.intersection(instruction.inputs):
             self._large.add(instruction)
             return False
