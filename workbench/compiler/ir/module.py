@@ -190,9 +190,13 @@ class Module(InstructionList):
         self.program.tell_replaced(old, new)
         if not new.sources:
             inherit_sources(new, old.sources)
+        relaid = old.shape != new.shape
         for user in list(old._users):
             if user is not new:
-                self._set_inputs(user, [new if i is old else i for i in user.inputs])
+                user.module.connect(user, [new if i is old else i for i in user.inputs])
+                if relaid:
+                    self.reinfer(user)
+                self.program.tell_touched(user)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""
@@ -288,7 +292,11 @@ class Module(InstructionList):
         """Change an instruction's inputs; shapes that depend on it are inferred again."""
         self._check_member(instruction)
         self._check_inputs(instruction.op, inputs, instruction)
-        self._set_inputs(instruction, inputs)
+        old = [i.shape for i in instruction.inputs]
+        self.connect(instruction, inputs)
+        if old != [i.shape for i in inputs]:
+            self.reinfer(instruction)
+        self.program.tell_touched(instruction)
 
     def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
         """Change an instruction's module arguments."""
@@ -429,13 +437,6 @@ class Module(InstructionList):
                     raise GraphError(f"{op.name}: input {given!r} comes after the insertion point")
             elif given.module.program is not self.program:
                 raise GraphError(f"{op.name}: input {given!r} belongs to another program")
-
-    def _set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
-        old = [i.shape for i in instruction.inputs]
-        instruction.module.connect(instruction, inputs)
-        if old != [i.shape for i in inputs]:
-            self.reinfer(instruction)
-        self.program.tell_touched(instruction)
 
     def reinfer(self, instruction: Instruction) -> None:
         """Infer the shape of an instruction again, and the shapes that depend on it."""
