@@ -40,13 +40,14 @@ LOWERING = "lowering"
 class _Entry(NamedTuple):
     """An edit as received; ``Recording.digest`` makes an Edit of it."""
 
+    step: Step
     rule: RuleLike | None
     place: tuple[str, str, int] | None
     seconds: float
     states: list[State]
-    removed: list[int]
-    pairs: list[tuple[int, int]]
-    modules: dict[int, ModuleRow | None]
+    removed: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+    modules: tuple[tuple[int, ModuleRow | None], ...]
 
 
 class Recording(Listener):
@@ -66,7 +67,7 @@ class Recording(Listener):
         """Duration of everything recorded in seconds, including the cost of recording."""
         self._start = start or Snapshot(program)
         self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
-        self._heard: list[tuple[Step, _Entry]] = []
+        self._heard: list[_Entry] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
         self._last: tuple[int, int, Rows] | None = None
@@ -75,6 +76,10 @@ class Recording(Listener):
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
         self._open = 0
+        self._touched: dict[int, Instruction] = {}
+        self._removed: list[int] = []
+        self._pairs: list[tuple[int, int]] = []
+        self._module_rows: dict[int, ModuleRow | None] = {}
         self._reset()
 
     # Reading
@@ -376,10 +381,10 @@ class Recording(Listener):
     # Storing
 
     def _reset(self) -> None:
-        self._touched: dict[int, Instruction] = {}
-        self._removed: list[int] = []
-        self._pairs: list[tuple[int, int]] = []
-        self._module_rows: dict[int, ModuleRow | None] = {}
+        self._touched.clear()
+        self._removed.clear()
+        self._pairs.clear()
+        self._module_rows.clear()
         self._rule: RuleLike | None = None
         self._place: tuple[str, str, int] | None = None
         self._began = 0.0
@@ -421,11 +426,18 @@ class Recording(Listener):
             self._rule = self._place = None  # a rule declined
             return
         seconds = perf_counter() - self._began
-        states = states_of(self._touched.values())
-        entry = _Entry(
-            self._rule, self._place, seconds, states, self._removed, self._pairs, self._module_rows
+        self._heard.append(
+            _Entry(
+                self._current_step(),
+                self._rule,
+                self._place,
+                seconds,
+                states_of(self._touched.values()),
+                tuple(self._removed),
+                tuple(self._pairs),
+                tuple(self._module_rows.items()),
+            )
         )
-        self._heard.append((self._current_step(), entry))
         self._reset()
 
     def digest(self) -> None:
@@ -434,13 +446,13 @@ class Recording(Listener):
         if heard:
             self.undone.clear()
             self._last = None
-        for step, entry in heard:
-            edit = self._edit_of(step, entry)
+        for entry in heard:
+            edit = self._edit_of(entry)
             if edit.rows or edit.modules or edit.replaced:
-                step.made.append(edit)
+                entry.step.made.append(edit)
 
-    def _edit_of(self, step: Step, entry: _Entry) -> Edit:
-        rule, law, file, line = _described(entry.rule, entry.place, step)
+    def _edit_of(self, entry: _Entry) -> Edit:
+        rule, law, file, line = _described(entry.rule, entry.place, entry.step)
         rows: dict[int, Row | None] = {}
         added: list[int] = []
         changed: list[int] = []
@@ -458,7 +470,7 @@ class Recording(Listener):
         removed = [i for i in entry.removed if self._now.pop(i, None) is not None]
         rows.update(dict.fromkeys(removed))
         return Edit(
-            index=len(step.made),
+            index=len(entry.step.made),
             rule=rule,
             law=law,
             file=file,
@@ -468,9 +480,9 @@ class Recording(Listener):
             removed=tuple(removed),
             changed=tuple(changed),
             moved=tuple(moved),
-            replaced=tuple(entry.pairs),
+            replaced=entry.pairs,
             seconds=entry.seconds,
-            modules=entry.modules,
+            modules=dict(entry.modules),
         )
 
 

@@ -36,14 +36,14 @@ def share(module: Module) -> None:
     """Merge equal instructions of a module on equal inputs."""
     seen: dict[Hashable, list[Instruction]] = {}
     for instruction in module:
-        if not _is_shareable(instruction) or _is_alone(instruction):
-            continue
+        if not instruction.shares_inputs or not _is_shareable(instruction):
+            continue  # without another user of its inputs, there is no equal instruction
         alike = seen.setdefault(_key(instruction), [])
         earlier = next((e for e in alike if _are_equal(e, instruction)), None)
         if earlier is None:
             alike.append(instruction)
             continue
-        passed = earlier.only_user  # it was alone until now, when earlier gets more users
+        passed = earlier.only_user  # it is left out until now, when earlier gets more users
         if passed is not None and passed.module is module and passed.order < instruction.order:
             if _is_shareable(passed):
                 seen.setdefault(_key(passed), []).append(passed)
@@ -56,14 +56,6 @@ def _is_shareable(instruction: Instruction) -> bool:
     if isinstance(op, Param) or (isinstance(op, Allocate) and not instruction.inputs):
         return False
     return op.context_free and instruction.is_used
-
-
-def _is_alone(instruction: Instruction) -> bool:
-    """Whether one of its inputs has no other user, so that no instruction has equal inputs."""
-    for given in instruction.inputs:  # noqa: SIM110 (a loop is faster)
-        if given.only_user is not None:
-            return True
-    return False
 
 
 @change

@@ -114,7 +114,7 @@ class _Plan:
 
     def _is_folded(self, instruction: Instruction) -> bool:
         """Whether a constant that is not a literal is to be folded."""
-        if self._large.intersection(instruction.inputs):
+        if self._large and self._large.intersection(instruction.inputs):
             self._large.add(instruction)
             return False
         if is_large(instruction):
