@@ -392,9 +392,11 @@ class Module(InstructionList):
 
     def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
         """Append an instruction rebuilt from a row, with its id and position."""
-        made = Instruction(id, op, shape, self)
+        program = self.program
+        made = program._instructions[id] = Instruction(id, op, shape, self)
+        if id >= program._next_id:
+            program._next_id = id + 1
         self._append(made, order)
-        self.program.register(made)
         if isinstance(op, Param):
             self._parameters[op.parameter] = made
             ordered = sorted(self._parameters.values(), key=_parameter_order)
@@ -403,7 +405,8 @@ class Module(InstructionList):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        id = program.new_id()
+        id = program._next_id
+        program._next_id = id + 1
         made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
         return made
@@ -412,12 +415,13 @@ class Module(InstructionList):
         """The instruction behind the last parameter of those at the front, among literals."""
         if self._size == len(self._parameters) - 1:
             return None  # there are only parameters; the last one has no place yet
-        behind = self._first
-        for instruction in self:
-            if isinstance(instruction.op, Param):
-                behind = instruction._next
-            elif instruction.literal is None:
+        behind = current = self._first
+        while current is not None:
+            if isinstance(current.op, Param):
+                behind = current._next
+            elif current.literal is None:
                 break
+            current = current._next
         return behind
 
     def _next_parameter(self) -> int:

@@ -198,13 +198,6 @@ class Program(ProgramFacts):
         self._next_id += 1
         return self._next_id - 1
 
-    def register(self, instruction: Instruction) -> None:
-        """Add an instruction to the table of ids."""
-        id = instruction.id
-        self._instructions[id] = instruction
-        if id >= self._next_id:
-            self._next_id = id + 1
-
     def forget(self, instruction: Instruction) -> None:
         """Drop an instruction that was removed from its module, and tell the listeners."""
         del self._instructions[instruction.id]

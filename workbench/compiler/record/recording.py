@@ -332,10 +332,11 @@ class Recording(Listener):
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
         """Record that two instructions compute the same value."""
-        if not self._open and self._raw_replaced:
-            self._close_raw()
-        self._note_raw()
-        self._raw_replaced = not self._open
+        if not self._open:
+            if self._raw_replaced:
+                self._close_raw()
+            self._note_raw()
+            self._raw_replaced = True
         self._pairs.append((old.id, new.id))
 
     def module_changed(self, module: Module) -> None:
@@ -348,7 +349,8 @@ class Recording(Listener):
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Begin an edit; nested edits belong to it."""
         if not self._open:
-            self._close_raw()
+            if self._has_changes:
+                self._store()
             self._began = perf_counter()
             self._rule = rule
             if rule is None:
@@ -396,8 +398,12 @@ class Recording(Listener):
             self._began = perf_counter()
             self._place = statement()
 
+    @property
+    def _has_changes(self) -> bool:
+        return bool(self._touched or self._removed or self._pairs or self._module_rows)
+
     def _close_raw(self) -> None:
-        if not self._open and (self._touched or self._removed or self._pairs or self._module_rows):
+        if not self._open and self._has_changes:
             self._store()
 
     def _current_step(self) -> Step:
@@ -422,7 +428,7 @@ class Recording(Listener):
 
     def _store(self) -> None:
         """Store the current states; rows, and the difference, are made when they are needed."""
-        if not (self._touched or self._removed or self._pairs or self._module_rows):
+        if not self._has_changes:
             self._rule = self._place = None  # a rule declined
             return
         seconds = perf_counter() - self._began

@@ -246,10 +246,11 @@ def _as_float(value: Array, type: DTypeLike) -> Array:
 
 def _rounded(instruction: Instruction, value: Array) -> Array:
     """A value in its own type."""
-    if instruction.shape.type in _WIDE:
-        with np.errstate(over="ignore"):
-            return _as_float(value, instruction.shape.type.numpy)
-    return value
+    type = instruction.shape.type
+    if type not in _WIDE or value.dtype == type.numpy:
+        return value
+    with np.errstate(over="ignore"):
+        return _as_float(value, type.numpy)
 
 
 def _is_settled(last: Instruction) -> bool:
