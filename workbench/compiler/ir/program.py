@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,8 @@ class Program(ProgramFacts):
         self.literal_bytes: tuple[int, int] = (0, 0)
         """Bytes of literals that were not made by folding, and of all after the last folding."""
         self._instructions: dict[int, Instruction] = {}
+        self.find: Callable[[int], Instruction | None] = self._instructions.get
+        """The instruction with an id, or None."""
         self._next_id = 0
         self._reached: tuple[int, tuple[Module, ...]] | None = None
         """The result of ``reachable_modules``, and the version for which it holds."""
@@ -152,10 +154,6 @@ class Program(ProgramFacts):
             KeyError: No instruction of this program has it.
         """
         return self._instructions[id]
-
-    def find(self, id: int) -> Instruction | None:
-        """The instruction with this id, or None."""
-        return self._instructions.get(id)
 
     @property
     def size(self) -> int:

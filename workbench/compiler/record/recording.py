@@ -75,6 +75,7 @@ class Recording(Listener):
         self.undone: list[tuple[Step, Edit]] = []
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
+        self._counted: tuple[int, Counts] | None = None
         self._open = 0
         self._touched: dict[int, Instruction] = {}
         self._removed: list[int] = []
@@ -349,8 +350,8 @@ class Recording(Listener):
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Begin an edit; nested edits belong to it."""
         if not self._open:
-            if self._has_changes:
-                self._store()
+            if self._place is not None:
+                self._close_raw()
             self._began = perf_counter()
             self._rule = rule
             if rule is None:
@@ -398,29 +399,32 @@ class Recording(Listener):
             self._began = perf_counter()
             self._place = statement()
 
-    @property
-    def _has_changes(self) -> bool:
-        return bool(self._touched or self._removed or self._pairs or self._module_rows)
-
     def _close_raw(self) -> None:
-        if not self._open and self._has_changes:
+        if not self._open and (self._touched or self._removed or self._pairs or self._module_rows):
             self._store()
 
     def _current_step(self) -> Step:
         return self._step or self._begin_step(None, "edits")
 
     def _begin_step(self, pass_: PassLike | None, name: str) -> Step:
-        step = Step(self, pass_, name, Counts.of(self.program))
+        step = Step(self, pass_, name, self._counts())
         self._step_began = perf_counter()
         self.steps.append(step)
         self._step = step
         return step
 
+    def _counts(self) -> Counts:
+        """The program's counts, which are computed again only after a change."""
+        version = self.program.version
+        if self._counted is None or self._counted[0] != version:
+            self._counted = version, Counts.of(self.program)
+        return self._counted[1]
+
     def _end_step(self, error: str) -> None:
         step = self._step
         assert step is not None
         step.seconds = perf_counter() - self._step_began
-        step.after_count = Counts.of(self.program)
+        step.after_count = self._counts()
         step.error = error
         self.seconds += step.seconds
         self._step = None
@@ -428,7 +432,7 @@ class Recording(Listener):
 
     def _store(self) -> None:
         """Store the current states; rows, and the difference, are made when they are needed."""
-        if not self._has_changes:
+        if not (self._touched or self._removed or self._pairs or self._module_rows):
             self._rule = self._place = None  # a rule declined
             return
         seconds = perf_counter() - self._began
