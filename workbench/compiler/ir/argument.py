@@ -10,7 +10,6 @@ from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir.dtypes import Array, DType, held
 from workbench.compiler.ir.shape import Shape
 
-
 _SAMPLES = 16
 
 

@@ -23,9 +23,9 @@ from workbench.compiler.ir.instruction import (
     is_constant,
     learn_constant,
 )
-from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.uses import Uses
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -40,7 +40,7 @@ _NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
-class Module(InstructionList):
+class Module(Uses):
     """A named, ordered list of instructions. Every edit keeps order and users consistent, and is reported."""
 
     def __init__(self, program: Program, name: str, bypass: bool = False) -> None:
@@ -50,7 +50,6 @@ class Module(InstructionList):
         self.bypass = bypass
         """Whether passes leave this module alone, as it is the body of a fused operation."""
         self._parameters: dict[str, Instruction] = {}
-        self._callers: dict[Instruction, None] = {}
 
     # Contents
 
@@ -70,11 +69,6 @@ class Module(InstructionList):
         if self._last is None:
             return ()
         return self._last.inputs if self.has_return else (self._last,)
-
-    @property
-    def callers(self) -> list[Instruction]:
-        """The distinct instructions that take this module as an argument, in the order of their first use."""
-        return list(self._callers)
 
     # Making instructions
 
@@ -120,7 +114,8 @@ class Module(InstructionList):
         self._link(made, before)
         if modules:
             self.bind(made, modules)
-        self.connect(made, inputs)
+        if inputs:
+            self.attach(made, tuple(inputs))
         if (tally := self.program.tally) is not None:
             tally.made(made)
         self.program.tell_touched(made)
@@ -454,30 +449,6 @@ class Module(InstructionList):
                 current.shape = shape
                 self.program.tell_touched(current)
                 stack.extend(current._users)
-
-    def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
-        """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        before, now = instruction.inputs, tuple(inputs)
-        for old in before:
-            old._users.pop(instruction, None)
-        for new in now:
-            new._users[instruction] = None
-        instruction.inputs = now
-        self.program.operands += len(now) - len(before)
-        if instruction.constant or not now or now[0].constant:  # otherwise it is none, as before
-            learn_constant(instruction)
-
-    def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
-        """Set an instruction's module arguments and their callers, without telling listeners."""
-        for old in instruction.modules:
-            old._callers.pop(instruction, None)
-        instruction.modules = tuple(modules)
-        for new in instruction.modules:
-            new._callers[instruction] = None
-        if instruction.modules:
-            self._calling[instruction] = None
-        else:
-            self._calling.pop(instruction, None)
 
     def __repr__(self) -> str:
         """Name and size."""

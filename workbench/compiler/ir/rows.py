@@ -184,7 +184,7 @@ def _restore(
         if called:
             one.module.bind(one, [modules[k] for k in called])
         if inputs:
-            one.module.connect(one, [made[k] for k in inputs])
+            one.module.attach(one, tuple([made[k] for k in inputs]))
 
 
 def _module(program: Program, row: ModuleRow) -> Module:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from workbench.compiler import showing
 from workbench.compiler.errors import GraphError, WorkbenchError
@@ -17,13 +17,13 @@ from workbench.compiler.ir.rows import (
     Row,
     Rows,
     Snapshot,
-    State,
     build,
     patched,
     row_of,
     states_of,
 )
 from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
+from workbench.compiler.record.heard import Heard
 from workbench.compiler.record.lineage import Lineage, Relations
 from workbench.compiler.record.statement import statement
 from workbench.compiler.text.printing import row_names
@@ -35,19 +35,6 @@ if TYPE_CHECKING:
 
 LOWERING = "lowering"
 """The step that follows all passes."""
-
-
-class _Entry(NamedTuple):
-    """An edit as received; ``Recording.digest`` makes an Edit of it."""
-
-    step: Step
-    rule: RuleLike | None
-    place: tuple[str, str, int] | None
-    seconds: float
-    states: list[State]
-    removed: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
-    modules: tuple[tuple[int, ModuleRow | None], ...]
 
 
 class Recording(Listener):
@@ -67,7 +54,7 @@ class Recording(Listener):
         """Duration of everything recorded in seconds, including the cost of recording."""
         self._start = start or Snapshot(program)
         self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
-        self._heard: list[_Entry] = []
+        self._heard: list[Heard] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
         self._last: tuple[int, int, Rows] | None = None
@@ -437,7 +424,7 @@ class Recording(Listener):
             return
         seconds = perf_counter() - self._began
         self._heard.append(
-            _Entry(
+            Heard(
                 self._current_step(),
                 self._rule,
                 self._place,
@@ -461,8 +448,8 @@ class Recording(Listener):
             if edit.rows or edit.modules or edit.replaced:
                 entry.step.made.append(edit)
 
-    def _edit_of(self, entry: _Entry) -> Edit:
-        rule, law, file, line = _described(entry.rule, entry.place, entry.step)
+    def _edit_of(self, entry: Heard) -> Edit:
+        rule, law, file, line = entry.described()
         rows: dict[int, Row | None] = {}
         added: list[int] = []
         changed: list[int] = []
@@ -502,15 +489,3 @@ def _apply_delta(table: dict[int, Any], delta: dict[int, Any]) -> None:
             table.pop(key, None)
         else:
             table[key] = row
-
-
-def _described(
-    rule: RuleLike | None, place: tuple[str, str, int] | None, step: Step
-) -> tuple[str, str, str, int]:
-    if rule is not None:
-        return rule.name, rule.law, rule.file, rule.line
-    function, file, line = place or ("edit", "", 0)
-    own = step.pass_
-    if own is not None:
-        return own.name, own.summary, file, line
-    return function, "", file, line

@@ -43,11 +43,14 @@ def share(module: Module) -> None:
         if earlier is None:
             alike.append(instruction)
             continue
-        passed = earlier.only_user  # it is left out until now, when earlier gets more users
-        if passed is not None and passed.module is module and passed.order < instruction.order:
-            if _is_shareable(passed):
-                seen.setdefault(_key(passed), []).append(passed)
+        passed = earlier.only_user  # left out above; from now on, it is not the only user
+        if passed is not None and _is_before(passed, instruction) and _is_shareable(passed):
+            seen.setdefault(_key(passed), []).append(passed)
         merge(instruction, earlier)
+
+
+def _is_before(one: Instruction, other: Instruction) -> bool:
+    return one.module is other.module and one.order < other.order
 
 
 def _is_shareable(instruction: Instruction) -> bool:
