@@ -14,6 +14,7 @@ from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError
 from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
@@ -219,6 +220,20 @@ def test_equal_computations_are_made_once():
     )
     applied("eliminate_common_subexpression", program)
     assert names(program) == ["@param", "@param", "add", "exp", "mul", "@return"]
+
+
+def test_equal_computations_on_merged_values_are_made_once():
+    program = Program()
+    x = program.main.add_parameter("x", FLOAT)
+
+    def chain() -> Instruction:
+        a = program.main.add("exp", x)
+        b = program.main.add("tanh", program.main.add("neg", a))
+        return program.main.add("sub", program.main.add("abs", b), program.main.add("sqrt", b))
+
+    program.main.add_return(chain(), chain(), chain())
+    applied("eliminate_common_subexpression", program)
+    assert names(program) == ["@param", "exp", "neg", "tanh", "abs", "sqrt", "sub", "@return"]
 
 
 def test_other_attributes_are_another_computation():

@@ -73,6 +73,15 @@ def test_steps_and_edits_rebuild():
     assert str(recording[0].after) == str(program)
 
 
+def test_the_start_is_kept_when_the_source_changes():
+    program = chain("neg", "neg", "relu", "relu")
+    before = str(program)
+    build = compile(program, "ref", passes=[Tidy()])
+    program.main.replace(program.main.outputs[0], program.main.parameters["x"])
+    program.clear()
+    assert str(build.recording.first) == before
+
+
 @given(programs())
 def test_every_step_of_a_compilation_rebuilds(program: Program):
     texts = []

@@ -6,7 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from workbench.compiler.ir import module as modules
+from workbench.compiler.ir import uses
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction, learn_constant
 from workbench.compiler.ir.listener import Listener
@@ -133,7 +133,7 @@ def test_constness_is_learnt_only_where_it_may_change(monkeypatch):
         learnt.append(instruction)
         learn_constant(instruction)
 
-    monkeypatch.setattr(modules, "learn_constant", learn)
+    monkeypatch.setattr(uses, "learn_constant", learn)
     program = Program()
     x, y = (program.main.add_parameter(n, FLOAT) for n in "xy")
     total = program.main.add("add", x, y)

@@ -17,8 +17,7 @@ from workbench.compiler.builds.targets import Target, target_named, with_devices
 from workbench.compiler.errors import OperationError, WorkbenchError
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ir.rows import build as build_program
-from workbench.compiler.ir.rows import rows_of
+from workbench.compiler.ir.rows import Snapshot
 from workbench.compiler.ir.selectors import Selectors, selectors_of
 from workbench.compiler.ir.tracing import listeners
 from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
@@ -389,9 +388,9 @@ def compile(
     pipeline = pipeline_of(chosen, passes, disable, precision, keep, device)
     started = perf_counter()
     with rarely_collected():
-        rows = rows_of(program)
-        work = build_program(rows)
-        recording = Recording(work, rows) if record or isinstance(check, Mapping) else None
+        start = Snapshot(program)
+        work = start.build()
+        recording = Recording(work, start) if record or isinstance(check, Mapping) else None
         with _shown_by(recording):
             _run(pipeline, work, recording, knobs.validate if check is None else check, tolerance)
     work.targets = (chosen.name,)

@@ -10,11 +10,13 @@ from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir.dtypes import Array, DType, held
 from workbench.compiler.ir.shape import Shape
 
+_SAMPLES = 16
+
 
 class Argument:
     """The data of a value. ``numpy()`` has the shape's lens; its strides may differ from the shape's."""
 
-    __slots__ = ("_array", "shape")
+    __slots__ = ("_array", "_sample", "shape")
 
     def __init__(self, shape: Shape, array: Array) -> None:
         """Hold ``array`` as the elements of ``shape``.
@@ -26,6 +28,7 @@ class Argument:
             found = f"{array.dtype}{list(array.shape)}"
             raise ShapeError(f"data of {found} cannot be an argument of shape {shape}")
         self.shape = shape
+        self._sample: bytes | None = None
         self._array = array if array.shape == shape.lens else array.reshape(shape.array_lens)
         self._array.flags.writeable = False
 
@@ -45,6 +48,15 @@ class Argument:
     def numpy(self) -> Array:
         """The elements as a read-only array with the shape's lens."""
         return self._array
+
+    @property
+    def sample(self) -> bytes:
+        """The bytes of some elements: the same for equal data, and for little other data."""
+        if self._sample is None:
+            array = self._array
+            some = array if array.size <= _SAMPLES else array.flat[:: array.size // _SAMPLES]
+            self._sample = some.tobytes()
+        return self._sample
 
     def same_as(self, other: Argument) -> bool:
         """Whether the shapes and the bytes of all elements are equal; NaN equals itself."""

@@ -72,6 +72,14 @@ class Instruction:
         return bool(self._users)
 
     @property
+    def shares_inputs(self) -> bool:
+        """Whether each of its inputs has other users, too."""
+        for given in self.inputs:  # noqa: SIM110 (a loop is faster)
+            if len(given._users) < 2:
+                return False
+        return True
+
+    @property
     def following(self) -> Instruction | None:
         """The instruction after this one in its module."""
         return self._next

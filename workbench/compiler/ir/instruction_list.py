@@ -98,6 +98,16 @@ class InstructionList:
             previous = one
         self._last, self._size = previous, len(made)
 
+    def _append(self, made: Instruction, order: int) -> None:
+        """Link an instruction at the end, where ``order`` is its place."""
+        previous, self._last = self._last, made
+        made.order, made._previous = order, previous
+        if previous is None:
+            self._first = made
+        else:
+            previous._next = made
+        self._size += 1
+
     def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:
             return following.order - _GAP

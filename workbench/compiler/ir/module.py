@@ -23,9 +23,9 @@ from workbench.compiler.ir.instruction import (
     is_constant,
     learn_constant,
 )
-from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.uses import Uses
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -40,7 +40,7 @@ _NO_SYMBOLS = nullcontext()
 LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
-class Module(InstructionList):
+class Module(Uses):
     """A named, ordered list of instructions. Every edit keeps order and users consistent, and is reported."""
 
     def __init__(self, program: Program, name: str, bypass: bool = False) -> None:
@@ -50,7 +50,6 @@ class Module(InstructionList):
         self.bypass = bypass
         """Whether passes leave this module alone, as it is the body of a fused operation."""
         self._parameters: dict[str, Instruction] = {}
-        self._callers: dict[Instruction, None] = {}
 
     # Contents
 
@@ -70,11 +69,6 @@ class Module(InstructionList):
         if self._last is None:
             return ()
         return self._last.inputs if self.has_return else (self._last,)
-
-    @property
-    def callers(self) -> list[Instruction]:
-        """The distinct instructions that take this module as an argument, in the order of their first use."""
-        return list(self._callers)
 
     # Making instructions
 
@@ -120,7 +114,8 @@ class Module(InstructionList):
         self._link(made, before)
         if modules:
             self.bind(made, modules)
-        self.connect(made, inputs)
+        if inputs:
+            self.attach(made, tuple(inputs))
         if (tally := self.program.tally) is not None:
             tally.made(made)
         self.program.tell_touched(made)
@@ -392,10 +387,11 @@ class Module(InstructionList):
 
     def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
         """Append an instruction rebuilt from a row, with its id and position."""
-        made = Instruction(id, op, shape, self)
-        self._link(made, None)
-        made.order = order
-        self.program.register(made)
+        program = self.program
+        made = program._instructions[id] = Instruction(id, op, shape, self)
+        if id >= program._next_id:
+            program._next_id = id + 1
+        self._append(made, order)
         if isinstance(op, Param):
             self._parameters[op.parameter] = made
             ordered = sorted(self._parameters.values(), key=_parameter_order)
@@ -404,7 +400,8 @@ class Module(InstructionList):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        id = program.new_id()
+        id = program._next_id
+        program._next_id = id + 1
         made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
         return made
@@ -413,12 +410,13 @@ class Module(InstructionList):
         """The instruction behind the last parameter of those at the front, among literals."""
         if self._size == len(self._parameters) - 1:
             return None  # there are only parameters; the last one has no place yet
-        behind = self._first
-        for instruction in self:
-            if isinstance(instruction.op, Param):
-                behind = instruction._next
-            elif instruction.literal is None:
+        behind = current = self._first
+        while current is not None:
+            if isinstance(current.op, Param):
+                behind = current._next
+            elif current.literal is None:
                 break
+            current = current._next
         return behind
 
     def _next_parameter(self) -> int:
@@ -451,30 +449,6 @@ class Module(InstructionList):
                 current.shape = shape
                 self.program.tell_touched(current)
                 stack.extend(current._users)
-
-    def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
-        """Set an instruction's inputs and their users, without checks and without telling listeners."""
-        before, now = instruction.inputs, tuple(inputs)
-        for old in before:
-            old._users.pop(instruction, None)
-        for new in now:
-            new._users[instruction] = None
-        instruction.inputs = now
-        self.program.operands += len(now) - len(before)
-        if instruction.constant or not now or now[0].constant:  # otherwise it is none, as before
-            learn_constant(instruction)
-
-    def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
-        """Set an instruction's module arguments and their callers, without telling listeners."""
-        for old in instruction.modules:
-            old._callers.pop(instruction, None)
-        instruction.modules = tuple(modules)
-        for new in instruction.modules:
-            new._callers[instruction] = None
-        if instruction.modules:
-            self._calling[instruction] = None
-        else:
-            self._calling.pop(instruction, None)
 
     def __repr__(self) -> str:
         """Name and size."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,8 @@ class Program(ProgramFacts):
         self.literal_bytes: tuple[int, int] = (0, 0)
         """Bytes of literals that were not made by folding, and of all after the last folding."""
         self._instructions: dict[int, Instruction] = {}
+        self.find: Callable[[int], Instruction | None] = self._instructions.get
+        """The instruction with an id, or None."""
         self._next_id = 0
         self._reached: tuple[int, tuple[Module, ...]] | None = None
         """The result of ``reachable_modules``, and the version for which it holds."""
@@ -153,10 +155,6 @@ class Program(ProgramFacts):
         """
         return self._instructions[id]
 
-    def find(self, id: int) -> Instruction | None:
-        """The instruction with this id, or None."""
-        return self._instructions.get(id)
-
     @property
     def size(self) -> int:
         """The number of instructions in all modules."""
@@ -179,9 +177,9 @@ class Program(ProgramFacts):
 
     def clone(self) -> Program:
         """A copy with the same ids; literals are shared. Listeners are not copied."""
-        from workbench.compiler.ir.rows import build, rows_of  # noqa: PLC0415
+        from workbench.compiler.ir.rows import Snapshot  # noqa: PLC0415
 
-        return build(rows_of(self))
+        return Snapshot(self).build()
 
     def clear(self) -> None:
         """Remove all modules and instructions but keep the listeners; ids are not used again."""
@@ -197,11 +195,6 @@ class Program(ProgramFacts):
         """An id that no instruction of this program has had."""
         self._next_id += 1
         return self._next_id - 1
-
-    def register(self, instruction: Instruction) -> None:
-        """Add an instruction to the table of ids."""
-        self._instructions[instruction.id] = instruction
-        self._next_id = max(self._next_id, instruction.id + 1)
 
     def forget(self, instruction: Instruction) -> None:
         """Drop an instruction that was removed from its module, and tell the listeners."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from workbench.compiler.ir.argument import Argument
@@ -116,16 +117,37 @@ def patched(
     return made
 
 
+class Snapshot:
+    """The state of a program at one moment; rows are made of it when they are read."""
+
+    def __init__(self, program: Program) -> None:
+        """Keep the program's current state."""
+        modules = list(program.modules.values())
+        self._keys = {module: k for k, module in enumerate(modules)}
+        self._facts = Rows(modules={k: _module_row(m) for m, k in self._keys.items()})
+        self._facts.take_facts(program)
+        self._instructions = [i for module in modules for i in module]
+        self._states = states_of(self._instructions)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The program as tables."""
+        rows, keys = self._facts, self._keys
+        rows.instructions = {state[0]: row_of(state, keys) for state in self._states}
+        return rows
+
+    def build(self) -> Program:
+        """A copy of the program, with the same ids and order; literals are shared."""
+        program = Program()
+        program.take_facts(self._facts)
+        modules = {m: _module(program, self._facts.modules[k]) for m, k in self._keys.items()}
+        _restore(self._instructions, self._states, modules)
+        return program
+
+
 def rows_of(program: Program) -> Rows:
     """A program as tables."""
-    keys = {module: k for k, module in enumerate(program.modules.values())}
-    rows = Rows()
-    rows.take_facts(program)
-    rows.modules = {k: ModuleRow(m.name, m.bypass) for m, k in keys.items()}
-    for module in keys:
-        for state in states_of(module):
-            rows.instructions[state[0]] = row_of(state, keys)
-    return rows
+    return Snapshot(program).rows
 
 
 def build(rows: Rows, program: Program | None = None) -> Program:
@@ -139,13 +161,30 @@ def build(rows: Rows, program: Program | None = None) -> Program:
 def fill(program: Program, rows: Rows) -> dict[int, Module]:
     """Fill an empty program from the tables; returns the modules by key."""
     modules = {k: _module(program, m) for k, m in sorted(rows.modules.items())}
-    made: dict[int, Instruction] = {}
     ordered = sorted(rows.instructions.values(), key=_place)
-    for row in ordered:
-        made[row.id] = modules[row.module].restore(row.id, row.op, row.shape, row.order)
-    for row in ordered:
-        _fill(made[row.id], row, made, modules)
+    _restore([row.id for row in ordered], ordered, modules)
     return modules
+
+
+def _restore(
+    keys: Sequence[Any], states: Sequence[Row | State], modules: Mapping[Any, Module]
+) -> None:
+    """Make instructions from their states, in order; states refer to others by their keys."""
+    made: dict[Any, Instruction] = {}
+    for key, state in zip(keys, states, strict=True):
+        id, module, order, op, shape, _, _, sources, literal, target_id, symbols = state
+        one = made[key] = modules[module].restore(id, op, shape, order)
+        one.sources, one.target_id = sources, target_id
+        if literal is not None:
+            one.literal, one.constant = literal, True
+        if symbols:
+            restore_debug_symbols(one, symbols)
+    for one, state in zip(made.values(), states, strict=True):
+        inputs, called = state[5], state[6]
+        if called:
+            one.module.bind(one, [modules[k] for k in called])
+        if inputs:
+            one.module.attach(one, tuple([made[k] for k in inputs]))
 
 
 def _module(program: Program, row: ModuleRow) -> Module:
@@ -154,18 +193,9 @@ def _module(program: Program, row: ModuleRow) -> Module:
     return module
 
 
+def _module_row(module: Module) -> ModuleRow:
+    return ModuleRow(module.name, module.bypass)
+
+
 def _place(row: Row) -> tuple[int, int]:
     return row.module, row.order
-
-
-def _fill(
-    made: Instruction, row: Row, instructions: dict[int, Instruction], modules: dict[int, Module]
-) -> None:
-    made.literal = row.literal
-    made.sources = row.sources
-    made.target_id = row.target_id
-    if row.symbols or made.symbols:
-        restore_debug_symbols(made, row.symbols)
-    if row.modules:
-        made.module.bind(made, [modules[k] for k in row.modules])
-    made.module.connect(made, [instructions[k] for k in row.inputs])

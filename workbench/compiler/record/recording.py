@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from workbench.compiler import showing
 from workbench.compiler.errors import GraphError, WorkbenchError
@@ -16,14 +16,14 @@ from workbench.compiler.ir.rows import (
     ModuleRow,
     Row,
     Rows,
-    State,
+    Snapshot,
     build,
     patched,
     row_of,
-    rows_of,
     states_of,
 )
 from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
+from workbench.compiler.record.heard import Heard
 from workbench.compiler.record.lineage import Lineage, Relations
 from workbench.compiler.record.statement import statement
 from workbench.compiler.text.printing import row_names
@@ -37,18 +37,6 @@ LOWERING = "lowering"
 """The step that follows all passes."""
 
 
-class _Entry(NamedTuple):
-    """An edit as received; ``Recording.digest`` makes an Edit of it."""
-
-    rule: RuleLike | None
-    place: tuple[str, str, int] | None
-    seconds: float
-    states: list[State]
-    removed: list[int]
-    pairs: list[tuple[int, int]]
-    modules: dict[int, ModuleRow | None]
-
-
 class Recording(Listener):
     """Listens to a program and stores every row once; a context manager around any edits.
 
@@ -58,17 +46,15 @@ class Recording(Listener):
             MyPass().apply(program)
     """
 
-    def __init__(self, program: Program, start: Rows | None = None) -> None:
-        """Start from the program's current state; ``start`` is its rows, if the caller has them."""
+    def __init__(self, program: Program, start: Rows | Snapshot | None = None) -> None:
+        """Start from the program's current state; ``start`` is this state, if the caller has it."""
         self.program = program
         self.steps: list[Step] = []
         self.seconds = 0.0
         """Duration of everything recorded in seconds, including the cost of recording."""
-        self.start = start or rows_of(program)
-        """The program at the start, as rows."""
+        self._start = start or Snapshot(program)
         self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
-        self._now = dict(self.start.instructions)
-        self._heard: list[tuple[Step, _Entry]] = []
+        self._heard: list[Heard] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
         self._last: tuple[int, int, Rows] | None = None
@@ -76,7 +62,12 @@ class Recording(Listener):
         self.undone: list[tuple[Step, Edit]] = []
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
+        self._counted: tuple[int, Counts] | None = None
         self._open = 0
+        self._touched: dict[int, Instruction] = {}
+        self._removed: list[int] = []
+        self._pairs: list[tuple[int, int]] = []
+        self._module_rows: dict[int, ModuleRow | None] = {}
         self._reset()
 
     # Reading
@@ -92,6 +83,16 @@ class Recording(Listener):
     def __iter__(self) -> Iterator[Step]:
         """The steps in order."""
         return iter(self.steps)
+
+    @property
+    def start(self) -> Rows:
+        """The program at the start, as rows."""
+        return self._start.rows if isinstance(self._start, Snapshot) else self._start
+
+    @cached_property
+    def _now(self) -> dict[int, Row]:
+        """The rows after the edits that were turned into records so far."""
+        return dict(self.start.instructions)
 
     @property
     def first(self) -> Program:
@@ -258,7 +259,7 @@ class Recording(Listener):
 
     def restore(self, start: Rows, step: Step) -> None:
         """Append a step read from a file; ``start`` is the rows of the first program."""
-        self.start = start
+        self._start = start
         self._last = None
         self.steps.append(step)
         self.seconds += step.seconds
@@ -319,10 +320,11 @@ class Recording(Listener):
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
         """Record that two instructions compute the same value."""
-        if not self._open and self._raw_replaced:
-            self._close_raw()
-        self._note_raw()
-        self._raw_replaced = not self._open
+        if not self._open:
+            if self._raw_replaced:
+                self._close_raw()
+            self._note_raw()
+            self._raw_replaced = True
         self._pairs.append((old.id, new.id))
 
     def module_changed(self, module: Module) -> None:
@@ -335,7 +337,8 @@ class Recording(Listener):
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Begin an edit; nested edits belong to it."""
         if not self._open:
-            self._close_raw()
+            if self._place is not None:
+                self._close_raw()
             self._began = perf_counter()
             self._rule = rule
             if rule is None:
@@ -368,10 +371,10 @@ class Recording(Listener):
     # Storing
 
     def _reset(self) -> None:
-        self._touched: dict[int, Instruction] = {}
-        self._removed: list[int] = []
-        self._pairs: list[tuple[int, int]] = []
-        self._module_rows: dict[int, ModuleRow | None] = {}
+        self._touched.clear()
+        self._removed.clear()
+        self._pairs.clear()
+        self._module_rows.clear()
         self._rule: RuleLike | None = None
         self._place: tuple[str, str, int] | None = None
         self._began = 0.0
@@ -391,17 +394,24 @@ class Recording(Listener):
         return self._step or self._begin_step(None, "edits")
 
     def _begin_step(self, pass_: PassLike | None, name: str) -> Step:
-        step = Step(self, pass_, name, Counts.of(self.program))
+        step = Step(self, pass_, name, self._counts())
         self._step_began = perf_counter()
         self.steps.append(step)
         self._step = step
         return step
 
+    def _counts(self) -> Counts:
+        """The program's counts, which are computed again only after a change."""
+        version = self.program.version
+        if self._counted is None or self._counted[0] != version:
+            self._counted = version, Counts.of(self.program)
+        return self._counted[1]
+
     def _end_step(self, error: str) -> None:
         step = self._step
         assert step is not None
         step.seconds = perf_counter() - self._step_began
-        step.after_count = Counts.of(self.program)
+        step.after_count = self._counts()
         step.error = error
         self.seconds += step.seconds
         self._step = None
@@ -413,11 +423,18 @@ class Recording(Listener):
             self._rule = self._place = None  # a rule declined
             return
         seconds = perf_counter() - self._began
-        states = states_of(self._touched.values())
-        entry = _Entry(
-            self._rule, self._place, seconds, states, self._removed, self._pairs, self._module_rows
+        self._heard.append(
+            Heard(
+                self._current_step(),
+                self._rule,
+                self._place,
+                seconds,
+                states_of(self._touched.values()),
+                tuple(self._removed),
+                tuple(self._pairs),
+                tuple(self._module_rows.items()),
+            )
         )
-        self._heard.append((self._current_step(), entry))
         self._reset()
 
     def digest(self) -> None:
@@ -426,13 +443,13 @@ class Recording(Listener):
         if heard:
             self.undone.clear()
             self._last = None
-        for step, entry in heard:
-            edit = self._edit_of(step, entry)
+        for entry in heard:
+            edit = self._edit_of(entry)
             if edit.rows or edit.modules or edit.replaced:
-                step.made.append(edit)
+                entry.step.made.append(edit)
 
-    def _edit_of(self, step: Step, entry: _Entry) -> Edit:
-        rule, law, file, line = _described(entry.rule, entry.place, step)
+    def _edit_of(self, entry: Heard) -> Edit:
+        rule, law, file, line = entry.described()
         rows: dict[int, Row | None] = {}
         added: list[int] = []
         changed: list[int] = []
@@ -450,7 +467,7 @@ class Recording(Listener):
         removed = [i for i in entry.removed if self._now.pop(i, None) is not None]
         rows.update(dict.fromkeys(removed))
         return Edit(
-            index=len(step.made),
+            index=len(entry.step.made),
             rule=rule,
             law=law,
             file=file,
@@ -460,9 +477,9 @@ class Recording(Listener):
             removed=tuple(removed),
             changed=tuple(changed),
             moved=tuple(moved),
-            replaced=tuple(entry.pairs),
+            replaced=entry.pairs,
             seconds=entry.seconds,
-            modules=entry.modules,
+            modules=dict(entry.modules),
         )
 
 
@@ -472,15 +489,3 @@ def _apply_delta(table: dict[int, Any], delta: dict[int, Any]) -> None:
             table.pop(key, None)
         else:
             table[key] = row
-
-
-def _described(
-    rule: RuleLike | None, place: tuple[str, str, int] | None, step: Step
-) -> tuple[str, str, str, int]:
-    if rule is not None:
-        return rule.name, rule.law, rule.file, rule.line
-    function, file, line = place or ("edit", "", 0)
-    own = step.pass_
-    if own is not None:
-        return own.name, own.summary, file, line
-    return function, "", file, line

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.builtin import Param
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
 
-_SAMPLES = 16
 _LARGEST_COMPARED = 1 << 20
 
 
@@ -36,21 +36,29 @@ def share(module: Module) -> None:
     """Merge equal instructions of a module on equal inputs."""
     seen: dict[Hashable, list[Instruction]] = {}
     for instruction in module:
-        if instruction.is_used and _is_shareable(instruction):
-            alike = seen.setdefault(_key(instruction), [])
-            for earlier in alike:
-                if _are_equal(earlier, instruction):
-                    merge(instruction, earlier)
-                    break
-            else:
-                alike.append(instruction)
+        if not instruction.shares_inputs or not _is_shareable(instruction):
+            continue  # without another user of its inputs, there is no equal instruction
+        alike = seen.setdefault(_key(instruction), [])
+        earlier = next((e for e in alike if _are_equal(e, instruction)), None)
+        if earlier is None:
+            alike.append(instruction)
+            continue
+        passed = earlier.only_user  # left out above; from now on, it is not the only user
+        if passed is not None and _is_before(passed, instruction) and _is_shareable(passed):
+            seen.setdefault(_key(passed), []).append(passed)
+        merge(instruction, earlier)
+
+
+def _is_before(one: Instruction, other: Instruction) -> bool:
+    return one.module is other.module and one.order < other.order
 
 
 def _is_shareable(instruction: Instruction) -> bool:
     """Whether an equal instruction may replace it; buffers are written to, so they stay separate."""
-    if isinstance(instruction.op, Allocate) and not instruction.inputs:
+    op = instruction.op
+    if isinstance(op, Param) or (isinstance(op, Allocate) and not instruction.inputs):
         return False
-    return instruction.parameter is None and instruction.op.context_free
+    return op.context_free and instruction.is_used
 
 
 @change
@@ -62,7 +70,7 @@ def merge(later: Instruction, earlier: Instruction) -> None:
 def _key(instruction: Instruction) -> Hashable:
     """A hash key: the same for equal instructions, and for few others."""
     if instruction.literal is not None:
-        return instruction.shape, _fingerprint(instruction.literal)
+        return instruction.shape, instruction.literal.sample
     inputs = instruction.inputs
     if instruction.op.commutative:
         inputs = tuple(sorted(inputs, key=_id_of))
@@ -78,13 +86,6 @@ def _are_equal(one: Instruction, other: Instruction) -> bool:
     if one.literal is not None:
         return _same_data(one.literal, other.literal)
     return one.shape == other.shape
-
-
-def _fingerprint(literal: Argument) -> bytes:
-    array = literal.numpy()
-    if array.size <= _SAMPLES:
-        return array.tobytes()
-    return array.flat[:: array.size // _SAMPLES].tobytes()
 
 
 def _same_data(one: Argument, other: Argument | None) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -20,10 +22,17 @@ class NormalizeOps(Pass):
         """Replace every operation whose attributes are not yet normal."""
         for module in open_modules(program):
             for instruction in module:
-                if instruction.inputs and not instruction.modules:
-                    normal = instruction.op.normalized([i.shape for i in instruction.inputs])
-                    if normal != instruction.op:
+                op = instruction.op
+                if _may_change(type(op)) and instruction.inputs and not instruction.modules:
+                    normal = op.normalized([i.shape for i in instruction.inputs])
+                    if normal is not op and normal != op:
                         normalize(instruction, normal)
+
+
+@cache
+def _may_change(op: type[Operation]) -> bool:
+    """Whether operations of a class may have attributes that are not normal."""
+    return bool(op.axes_of_input) or op.normalized is not Operation.normalized
 
 
 @change

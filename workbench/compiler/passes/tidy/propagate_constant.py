@@ -88,7 +88,6 @@ class _Plan:
 
     def __init__(self, pass_: PropagateConstant, module: Module, room: _Room) -> None:
         self.skipped = pass_.skip_ops
-        self.module = module
         self.room = room
         self.left: dict[Instruction, str] = {}
         self._folds: set[Instruction] = set()
@@ -97,24 +96,25 @@ class _Plan:
         self._users: dict[Instruction, int] = {}
         """Users that are not folded yet, for each operand of one that is."""
         self._outermost: dict[Instruction, None] = {}
-        for instruction in module:
-            self._see(instruction)
+        self._see(module)
 
-    def _see(self, instruction: Instruction) -> None:
-        if instruction.constant and self._is_folded(instruction):
-            self._folds.add(instruction)
-            if instruction is self.module.last and not _is_settled(instruction):
-                self._outermost[instruction] = None
-        elif self._folds:
-            for given in instruction.inputs:
-                if given in self._folds:
-                    self._outermost[given] = None
+    def _see(self, module: Module) -> None:
+        folds, outermost = self._folds, self._outermost
+        for instruction in module:
+            if instruction.literal is not None:
+                continue
+            if instruction.constant and self._is_folded(instruction):
+                folds.add(instruction)
+                if instruction is module.last and not _is_settled(instruction):
+                    outermost[instruction] = None
+            elif folds:
+                for given in instruction.inputs:
+                    if given in folds:
+                        outermost[given] = None
 
     def _is_folded(self, instruction: Instruction) -> bool:
-        """Whether a constant is to be folded."""
-        if instruction.literal is not None:
-            return False
-        if self._large.intersection(instruction.inputs):
+        """Whether a constant that is not a literal is to be folded."""
+        if self._large and self._large.intersection(instruction.inputs):
             self._large.add(instruction)
             return False
         if is_large(instruction):
@@ -246,10 +246,11 @@ def _as_float(value: Array, type: DTypeLike) -> Array:
 
 def _rounded(instruction: Instruction, value: Array) -> Array:
     """A value in its own type."""
-    if instruction.shape.type in _WIDE:
-        with np.errstate(over="ignore"):
-            return _as_float(value, instruction.shape.type.numpy)
-    return value
+    type = instruction.shape.type
+    if type not in _WIDE or value.dtype == type.numpy:
+        return value
+    with np.errstate(over="ignore"):
+        return _as_float(value, type.numpy)
 
 
 def _is_settled(last: Instruction) -> bool:
