@@ -14,7 +14,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
 from workbench.compiler.passes.fuse.kernels.sweep import Sweeps, sweep
-from workbench.compiler.rewrite import Pattern, drive, either, matched, op, rule, var
+from workbench.compiler.rewrite import Decline, Pattern, drive, either, matched, op, rule, var
 
 FLOAT = Shape(DType.FLOAT, (2,))
 COUNT = 5
@@ -99,6 +99,66 @@ def test_a_drive_does_not_look_where_an_operation_is_missing(second, visited):
     program.main.replace(value, program.main.insert(program.main.last, "neg", *value.inputs))
     assert drive(program, [never]) == 0
     assert bool(tested) == visited
+
+
+@rule(op("neg", var("x"), name="root"))
+def read_abs(b, root, x):  # noqa: ARG001
+    """neg(x) → exp(abs(x))"""
+    return b("exp", next(u for u in x.users if u.name == "abs"))
+
+
+@rule(Pattern(binding="root", structure=lambda i: len(i.users) > 1))
+def share_abs(b, root):
+    """abs(x), abs(x)… → the first of them, where x has no other users"""
+    first, *others = root.users
+    if other := next((u for u in root.users if u.name != "abs"), None):
+        return Decline(f"{other.name} uses it")
+    for user in others:
+        b.module.replace(user, first)
+    return root
+
+
+def test_a_rule_about_all_users_is_tried_again_when_one_is_gone():
+    program = Program()
+    x = program.main.add_parameter("x", FLOAT)
+    users = [program.main.add("abs", x) for _ in range(3)]
+    program.main.add_return(*users, program.main.add("neg", x))
+    assert drive(program, [share_abs, read_abs]) == 2
+    assert [i.name for i in program.main] == ["@param", "abs", "exp", "@return"]
+
+
+def test_a_rule_about_all_slices_is_tried_again_when_one_is_read_otherwise():
+    """The root is one slice, the operation that changes reads another one."""
+
+    @rule(op("slice", var("x"), name="root").when(lambda i: not i.op.starts[0]))
+    def negate_first(b, root, x):
+        """slices of x that are all negated → slices of neg(x)"""
+        if not all(u.name == "neg" for s in x.users for u in s.users):
+            return Decline("one is not negated")
+        slices = x.users
+        b.before = x.following
+        whole = b("neg", x)
+        for one in slices:
+            b.before = one
+            b.module.replace(one.users[0], b(one.op, whole))
+        return root
+
+    @rule(op("abs", op("abs", var("x"))))
+    def negate(b, x):
+        """abs(abs(x)) → neg(x)"""
+        return b("neg", x)
+
+    program = Program()
+    x = program.main.add_parameter("x", FLOAT)
+    value = program.main.add("exp", x)
+    ends = [
+        program.main.add("slice", value, axes=(0,), starts=(i,), ends=(i + 1,)) for i in range(2)
+    ]
+    first = program.main.add("neg", ends[0])
+    second = program.main.add("abs", program.main.add("abs", ends[1]))
+    program.main.add_return(first, second)
+    assert drive(program, [negate_first, negate]) == 2
+    assert [i.name for i in program.main].count("neg") == 1
 
 
 def test_a_failed_test_makes_no_match(monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
 from workbench.compiler.errors import RewriteError
@@ -11,6 +11,7 @@ from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.rewrite.pattern import Match
 from workbench.compiler.rewrite.rule import Rule, apply_match, matched, tested
 
@@ -68,6 +69,8 @@ class _Worklist:
         roots = set(filter(rules.rooted, module.program.operations))
         self.queue = deque([i for i in module if type(i.op) in roots])
         self.queued = set(self.queue)
+        self.reread: dict[Instruction, None] = {}
+        """Values that got or lost a user: rules about all users of a value may match there."""
 
     def push_around(self, instruction: Instruction) -> None:
         """Push an instruction, its users and their users: the possible roots of patterns that contain it."""
@@ -75,11 +78,28 @@ class _Worklist:
         for user in instruction.users:
             around.append(user)
             around += user.users
+        self._push(around)
+
+    def push_reread(self) -> bool:
+        """Push the values that got or lost a user, with their users; whether there are any."""
+        find = self.module.program.find
+        values = [i for i in self.reread if not i.constant and find(i.id) is i]
+        values += [i.inputs[0] for i in values if isinstance(i.op, Slice)]
+        self.reread.clear()
+        around = {i: None for value in values for i in (value, *value.users)}
+        self._push(sorted(around, key=_order_of))
+        return bool(self.queue)
+
+    def _push(self, found: Iterable[Instruction]) -> None:
         queued, module, rooted = self.queued, self.module, self.candidates.rooted
-        for one in around:
+        for one in found:
             if one not in queued and one.module is module and rooted(type(one.op)):
                 queued.add(one)
                 self.queue.append(one)
+
+
+def _order_of(instruction: Instruction) -> int:
+    return instruction.order
 
 
 MAX_GROWTH = 1 << 20
@@ -141,7 +161,7 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
 def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
     module, find, rules_at = work.module, work.module.program.find, work.candidates.at
     queue, queued, is_full = work.queue, work.queued, fresh.is_full
-    while queue:
+    while queue or work.push_reread():
         root = queue.popleft()
         queued.discard(root)
         rules = rules_at(root)
@@ -193,7 +213,9 @@ def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh
     for touched in fresh.instructions:
         if find(touched.id) is touched:
             work.push_around(touched)
+            work.reread.update(dict.fromkeys(touched.inputs))
     for seen in (*match.seen, *match.bound.values(), *operands):
+        work.reread[seen] = None
         # Rules at other roots depend on the number of its users only if one user is left.
         if seen.only_user is not None and find(seen.id) is seen:
             work.push_around(seen)

@@ -11,7 +11,6 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convolve import Convolution
@@ -364,8 +363,3 @@ class SimplifyAlgebra(RewritePass):
         find_pow2,
     )
 
-    def apply(self, program: Program) -> None:
-        """Apply the rules, and the split rules again: they match all users of a value, which change."""
-        self.drive(program, self.rules)
-        while self.drive(program, SPLIT_RULES):
-            self.drive(program, self.rules)

@@ -124,8 +124,8 @@ class SimplifyReshapes(RewritePass):
         for one in _GATHERS:
             self.drive(program, (one,))
         rules = [r for r in self.active if r not in _GATHERS]
-        while rules and self.drive(program, rules):
-            pass  # some match on all users of a value, and may apply when one is gone
+        if rules:
+            self.drive(program, rules)
 
 
 _GATHERS = (find_gather_scalar, find_gather)
