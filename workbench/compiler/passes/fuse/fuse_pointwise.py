@@ -118,12 +118,9 @@ def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | No
     if None not in found.values():
         return "every input is a scalar constant: it is folded, not fused"
     if x.shape.dims is not None:
-        alike = not _chooses(x)
-        return (
-            ""
-            if alike
-            else "one condition chooses among operands whose lengths a run may tell apart"
-        )
+        if _chooses(x):
+            return "one condition chooses among operands whose lengths a run may tell apart"
+        return ""
     for value, element in found.items():
         if value.shape.lens != x.shape.lens and value.shape.dims is None:
             if element is not None:
