@@ -10,16 +10,19 @@ import pytest
 from tests.compiler.passes.test_rules import differing
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import fresh, given, programs, samples
+from tests.models.registry import MODELS
 from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
+from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.algebra.simplify_algebra import SimplifyAlgebra
-from workbench.compiler.passes.base import Pipeline, all_passes, pass_named, run_pass
+from workbench.compiler.passes.base import Pipeline, RewritePass, all_passes, pass_named, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.passes.tidy.eliminate_convert import keeps_values
 from workbench.compiler.record.recording import Recording
@@ -358,6 +361,33 @@ i = relu(h)
         "relu",
     ]
     assert differing(before, run(program, inputs)[0]) < 1e-6
+
+
+class AtRest(Listener):
+    """Applies the rules of every pass once more, to a copy of what it left."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.passes = 0
+
+    def pass_ended(self, pass_, error):
+        if isinstance(pass_, RewritePass) and not pass_.once:
+            copy = self.program.clone()
+            with Recording(copy) as second:
+                pass_.apply(copy)
+            assert [e.rule for s in second for e in s.edits] == [], pass_
+            self.passes += 1
+
+
+@pytest.mark.parametrize("pipeline", ["optimize", "gpu"])
+@pytest.mark.parametrize("name", ["small_encoder", "small_decoder", "small_cnn"])
+def test_rules_come_to_their_end_within_a_pipeline(name, pipeline):
+    """One look at the whole program, then at what edits have changed, leaves nothing that applies."""
+    model = MODELS[name]
+    program = parse_onnx(model.path, map_input_dims={n: v.shape for n, v in model.inputs().items()})
+    program.listeners.append(watch := AtRest(program))
+    run_pass(PIPELINES[pipeline], program)
+    assert watch.passes > 5
 
 
 def test_a_pipeline_leaves_out_what_is_at_rest():
