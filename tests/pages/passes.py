@@ -1,6 +1,7 @@
 """The page of passes: pipelines, and for each pass its options, its rules with their laws, and a program."""
 
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 from tests.compiler.passes.test_pass_texts import Case, cases
@@ -8,11 +9,13 @@ from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.passes.base import Pass, Pipeline, RewritePass, all_passes
 from workbench.compiler.passes.pipelines import MAKERS, PIPELINES
 from workbench.compiler.rewrite import Rule
+from workbench.compiler.rewrite.rule import CHANGES
 
 PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
 _HEAD = """# Passes
 
-Every pass, with its options, the rules that it applies and their laws, and one program before and after.
+Every pass, with its options, the rules that it applies or the edits that it makes with their laws, and one
+program before and after.
 `workbench passes` lists them on the command line, `wb.passes()` in Python. Made by `python -m tests.pages`.
 
 """
@@ -37,10 +40,19 @@ def _section(name: str, kind: type[Pass]) -> str:
     lines += [f"Runs in {', '.join(f'`{r}`' for r in runs)}.\n\n"] if runs else []
     lines += [f"In no target's pipeline by default: {kind.apart}\n\n"] if kind.apart else []
     lines += [f"On its own result: {kind.once}\n\n"] if kind.once else []
-    if issubclass(kind, RewritePass):
-        rows = [f"| `{r.name}` | {_code(r.law)}{_exceptions(r)} |\n" for r in kind.rules]
-        lines += ["| rule | law |\n|---|---|\n", *rows, "\n"]
+    rules = list(kind.rules) if issubclass(kind, RewritePass) else []
+    rows = [f"| `{r.name}` | {_code(r.law)}{_exceptions(r)} |\n" for r in rules]
+    rows += [f"| `{r.name}` | {_code(r.law)} |\n" for r in _edits(kind)]
+    if rows:
+        lines += [f"| {'rule' if rules else 'edit'} | law |\n|---|---|\n", *rows, "\n"]
     return "".join([*lines, _example(_shortest(name))])
+
+
+def _edits(kind: type[Pass]) -> list[Rule]:
+    """The edits of a pass that searches for its matches itself, in the order of their names."""
+    known = [value for value in vars(import_module(kind.__module__)).values() if callable(value)]
+    found = {CHANGES[value].name: CHANGES[value] for value in known if value in CHANGES}
+    return [found[name] for name in sorted(found) if not name.startswith("_")]
 
 
 def _exceptions(rule: Rule) -> str:

@@ -97,7 +97,7 @@ class Rule:
 
     @cached_property
     def test(self) -> Predicate | None:
-        """What alone decides about a root of the right operations; None if operands decide, or nothing."""
+        """The test that alone decides about a root of the right operations; None if operands decide, too."""
         return self.pattern.structure if self.pattern.is_flat else None
 
     def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
@@ -178,6 +178,9 @@ def law(function: Callable[..., Any]) -> Rule:
     return _rule_of(function, Pattern(), True, ())
 
 
+CHANGES: dict[Callable[..., Any], Rule] = {}
+"""What every function made by ``change`` states."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -206,6 +209,7 @@ def change(
                 listener.near_miss(stated, root, answer.reason)
         return answer
 
+    CHANGES[call] = stated
     return call
 
 
