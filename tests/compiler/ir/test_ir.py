@@ -1,5 +1,7 @@
 """Modules and programs: every edit keeps order, users and shapes right, and is heard."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -232,6 +234,20 @@ def test_clone_is_equal_and_independent(program: Program):
     for output in copy.outputs:
         copy.main.add("identity", output)
     assert str(program) == text
+
+
+def test_a_deep_copy_is_a_clone_however_long_the_program_is():
+    program = Program()
+    value = program.main.add_parameter("x", Shape("float", (2,)))
+    for _ in range(5000):
+        value = program.main.add("neg", value)
+    program.main.add_return(value)
+    copy = deepcopy({"model": program})["model"]
+    assert str(copy) == str(program)
+    assert all(copy.find(i.id) is i for i in copy.main)
+    made = copy.main.add("neg", copy.outputs[0])
+    assert copy.find(made.id) is made
+    assert program.find(made.id) is None
 
 
 @given(programs())

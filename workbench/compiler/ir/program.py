@@ -181,6 +181,10 @@ class Program(ProgramFacts):
 
         return Snapshot(self).build()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        """As ``clone``; field by field, a copy would recurse as deeply as the program is long."""
+        return self.clone()
+
     def clear(self) -> None:
         """Remove all modules and instructions but keep the listeners; ids are not used again."""
         self.modules.clear()
