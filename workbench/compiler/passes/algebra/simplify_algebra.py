@@ -362,4 +362,3 @@ class SimplifyAlgebra(RewritePass):
         *SPLIT_RULES,
         find_pow2,
     )
-
