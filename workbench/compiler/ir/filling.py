@@ -44,10 +44,9 @@ def fill(module: Module, entries: Sequence[Entry]) -> list[Instruction]:
         made.append(one)
     if len(parameters) + len(above) + len(below) != len(made):
         raise GraphError(f"module {module.name!r} would have two parameters of one name")
-    if module.program.newest_first:
-        module._link_all(made[::-1])
-    else:
-        module._link_all([*above[::-1], *parameters.values(), *below[::-1]])
+    in_order = [*above[::-1], *parameters.values(), *below[::-1]]
+    for one in made[::-1] if module.program.newest_first else in_order:
+        module._link(one, None)
     tell = module.program.tell_touched
     for one in made:
         tell(one)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -72,12 +72,11 @@ class InstructionList:
 
     def _link(self, made: Instruction, before: Instruction | None) -> None:
         if before is None:
-            previous, self._last = self._last, made
-            made.order = 0 if previous is None else previous.order + _GAP
-        else:
-            previous = before._previous
-            made.order = self._order_between(previous, before)
-            before._previous = made
+            self._append(made, 0 if self._last is None else self._last.order + _GAP)
+            return
+        previous = before._previous
+        made.order = self._order_between(previous, before)
+        before._previous = made
         made._previous, made._next = previous, before
         if previous is None:
             self._first = made
@@ -85,23 +84,10 @@ class InstructionList:
             previous._next = made
         self._size += 1
 
-    def _link_all(self, made: Sequence[Instruction]) -> None:
-        """Link the first instructions of an empty list."""
-        previous = None
-        for place, one in enumerate(made):
-            one.order = place * _GAP
-            one._previous = previous
-            if previous is None:
-                self._first = one
-            else:
-                previous._next = one
-            previous = one
-        self._last, self._size = previous, len(made)
-
     def _append(self, made: Instruction, order: int) -> None:
         """Link an instruction at the end, where ``order`` is its place."""
         previous, self._last = self._last, made
-        made.order, made._previous = order, previous
+        made.order, made._previous, made._next = order, previous, None
         if previous is None:
             self._first = made
         else:

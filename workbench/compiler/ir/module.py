@@ -400,8 +400,7 @@ class Module(Uses):
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        id = program._next_id
-        program._next_id = id + 1
+        id = program.new_id()
         made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
         return made
@@ -410,13 +409,12 @@ class Module(Uses):
         """The instruction behind the last parameter of those at the front, among literals."""
         if self._size == len(self._parameters) - 1:
             return None  # there are only parameters; the last one has no place yet
-        behind = current = self._first
-        while current is not None:
-            if isinstance(current.op, Param):
-                behind = current._next
-            elif current.literal is None:
+        behind = self._first
+        for instruction in self:
+            if isinstance(instruction.op, Param):
+                behind = instruction._next
+            elif instruction.literal is None:
                 break
-            current = current._next
         return behind
 
     def _next_parameter(self) -> int:

@@ -337,8 +337,7 @@ class Recording(Listener):
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Begin an edit; nested edits belong to it."""
         if not self._open:
-            if self._place is not None:
-                self._close_raw()
+            self._close_raw()
             self._began = perf_counter()
             self._rule = rule
             if rule is None:

@@ -62,7 +62,7 @@ class Body:
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
-        named = sorted(module.parameters.items()) if len(module) else ()
+        named = sorted(module.parameters.items())
         for (name, parameter), outer in zip(named, inputs, strict=True):
             self._outer[name] = outer
             self._inner.setdefault(outer, parameter)
@@ -123,13 +123,12 @@ class Body:
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
         """Move an outer instruction to the end of the body."""
-        known = self._inner
-        inputs = [known[i] if i in known else self.inner(i) for i in instruction.inputs]
+        inputs = [self.inner(i) for i in instruction.inputs]
         if keep_shape:
             self.module.take(instruction, inputs, instruction.shape)
         else:
             self._move(instruction, inputs)
-        known[instruction] = instruction
+        self._inner[instruction] = instruction
         return instruction
 
     def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:

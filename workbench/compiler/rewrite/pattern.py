@@ -91,11 +91,6 @@ class Pattern:
         return self.inputs is None and not self.choices
 
     @cached_property
-    def is_plain(self) -> bool:
-        """Whether the operation's name decides whether operations fit, apart from those of operands."""
-        return self.kind is None and self.reads is None
-
-    @cached_property
     def needs(self) -> frozenset[str]:
         """Operations that are in every match."""
         found = set(self.ops) if self.ops is not None and len(self.ops) == 1 else set[str]()
@@ -178,14 +173,12 @@ def _is_kind(pattern: Pattern, instruction: Instruction) -> bool:
     return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
 
 
-def _suits_alone(pattern: Pattern, operand: Instruction) -> bool:
-    """Whether an operand may match, by its operation and a test that looks at no operand of its own.
+def _may_meet(pattern: Pattern, instruction: Instruction) -> bool:
+    """Whether an instruction may match, as far as can be told without a look at its inputs.
 
     Most attempts end here, before anything is bound.
     """
-    if pattern.ops is not None and operand.op.name not in pattern.ops:
-        return False
-    return not pattern.is_flat or pattern.structure is None or pattern.structure(operand)
+    return pattern.suits(instruction) if pattern.is_flat else _is_kind(pattern, instruction)
 
 
 class Match:
@@ -201,11 +194,7 @@ class Match:
 
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
-        if pattern.ops is not None and instruction.op.name not in pattern.ops:
-            return False
-        if not pattern.is_plain and not _is_kind(pattern, instruction):
-            return False
-        return self.meets_within(pattern, instruction)
+        return _may_meet(pattern, instruction) and self._meets_further(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
@@ -263,7 +252,7 @@ class Match:
         first, second = patterns
         start, near_miss = self._mark(), None
         for a, b in (inputs, inputs[::-1]):
-            if not (_suits_alone(second, b) and _suits_alone(first, a)):
+            if not (_may_meet(second, b) and _may_meet(first, a)):
                 continue
             if self._meets_further(first, a) and self._meets_further(second, b):
                 if self.reason == start[2]:
@@ -275,9 +264,7 @@ class Match:
         return near_miss is not None
 
     def _meets_further(self, pattern: Pattern, operand: Instruction) -> bool:
-        """As ``meets``, for an operand that is known to suit alone."""
-        if not pattern.is_plain and not _is_kind(pattern, operand):
-            return False
+        """As ``meets``, for an operand for which ``_may_meet`` is known to hold."""
         return (
             self.note(pattern, operand) if pattern.is_flat else self.meets_within(pattern, operand)
         )

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -22,7 +22,6 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite.pattern import (
     Match,
     Pattern,
-    Predicate,
 )
 
 
@@ -94,11 +93,6 @@ class Rule:
     def roots(self) -> frozenset[str] | None:
         """The operations, by name, that the root may have; None for any."""
         return self.pattern.ops
-
-    @cached_property
-    def test(self) -> Predicate | None:
-        """The test that alone decides about a root of the right operations; None if operands decide, too."""
-        return self.pattern.structure if self.pattern.is_flat else None
 
     def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
         """The bindings for this root; the reason of a near miss; or None."""
@@ -222,17 +216,14 @@ def matched(rule: Rule, root: Instruction) -> Match | None:
     if not rule.dynamic and root.shape.dims is not None:
         return None
     if pattern.is_flat:
-        return tested(rule, root) if pattern.structure is None or pattern.structure(root) else None
-    match = Match()
-    if not match.meets_within(pattern, root):
-        return None
-    return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
-
-
-def tested(rule: Rule, root: Instruction) -> Match | None:
-    """As ``matched``, for a root that has passed the rule's ``test``, or where there is none to pass."""
-    match = Match()
-    match.note(rule.pattern, root)
+        if pattern.structure is not None and not pattern.structure(root):
+            return None
+        match = Match()
+        match.note(pattern, root)
+    else:
+        match = Match()
+        if not match.meets_within(pattern, root):
+            return None
     return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
 
 

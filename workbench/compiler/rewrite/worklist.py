@@ -13,7 +13,7 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.rewrite.pattern import Match
-from workbench.compiler.rewrite.rule import Rule, apply_match, matched, tested
+from workbench.compiler.rewrite.rule import Rule, apply_match, matched
 
 
 class Candidates:
@@ -87,7 +87,7 @@ class _Worklist:
         values += [i.inputs[0] for i in values if isinstance(i.op, Slice)]
         self.reread.clear()
         around = {i: None for value in values for i in (value, *value.users)}
-        self._push(sorted(around, key=_order_of))
+        self._push(sorted(around, key=lambda i: i.order))
         return bool(self.queue)
 
     def _push(self, found: Iterable[Instruction]) -> None:
@@ -96,10 +96,6 @@ class _Worklist:
             if one not in queued and one.module is module and rooted(type(one.op)):
                 queued.add(one)
                 self.queue.append(one)
-
-
-def _order_of(instruction: Instruction) -> int:
-    return instruction.order
 
 
 MAX_GROWTH = 1 << 20
@@ -170,14 +166,8 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
         if is_full:
             _leave(rules, root, fresh)
             continue
-        static = root.shape.dims is None
         for one in rules:
-            if not (static or one.dynamic):
-                continue
-            test = one.test  # without a call of ``matched``: most attempts end here
-            if test is not None and not test(root):
-                continue
-            match = matched(one, root) if test is None else tested(one, root)
+            match = matched(one, root)
             if match is not None and _applied(one, root, match, work, fresh):
                 made[one.name] += 1
                 _check_rest(module, made, limit)

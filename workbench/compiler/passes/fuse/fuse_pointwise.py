@@ -63,14 +63,15 @@ def scalar_constant(value: Instruction) -> Argument | None:
         return None
     if shape.elements != 1 and not shape.is_scalar:
         return None
-    if source.literal is not None:
-        return Argument(Shape.scalar(shape.type), source.literal.numpy().reshape(-1)[:1])
     try:
-        found = evaluate_constant(source, source.module.program.evaluated)
-        element = np.asarray(found).reshape(-1)[:1]
+        found = (
+            evaluate_constant(source, source.module.program.evaluated)
+            if source.literal is None
+            else source.literal.numpy()
+        )
     except EvaluationError:  # it fails or is too large: a run reports it if it gets there
         return None
-    return Argument(Shape.scalar(shape.type), element)
+    return Argument(Shape.scalar(shape.type), np.asarray(found).reshape(-1)[:1])
 
 
 @rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
@@ -235,7 +236,7 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
 
 def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
     """The name of the body of each elementwise operation in a module, and its number."""
-    found = [x for x in module if x.op.pointwise and is_wrappable(x)]
+    found = [x for x in module if is_wrappable(x)]
     return dict(zip(found, _next_names(module, len(found)), strict=True))
 
 

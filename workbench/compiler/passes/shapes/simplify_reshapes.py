@@ -123,9 +123,7 @@ class SimplifyReshapes(RewritePass):
         """Apply the rules on gathers, then the others."""
         for one in _GATHERS:
             self.drive(program, (one,))
-        rules = [r for r in self.active if r not in _GATHERS]
-        if rules:
-            self.drive(program, rules)
+        self.drive(program, [r for r in self.rules if r not in _GATHERS])
 
 
 _GATHERS = (find_gather_scalar, find_gather)

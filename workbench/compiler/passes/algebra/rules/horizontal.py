@@ -83,21 +83,17 @@ def _others_of_its_input(root: Instruction) -> bool:
     """Whether another dot or convolution by constants reads the same input."""
     if len(root.inputs) != 2 or not root.inputs[1].constant or root.inputs[0].constant:
         return False
-    kind = type(root.op)
-    for user in root.inputs[0].users:  # a loop: this runs at every attempt
-        if user is not root and type(user.op) is kind and _product_of(root, user):
-            return True
-    return False
+    return any(u is not root and _product_of(root, u) for u in root.inputs[0].users)
 
 
 def _product_of(root: Instruction, user: Instruction) -> bool:
     """Whether ``user`` is the same operation as ``root`` on the same input, by constants."""
     return (
-        user.op == root.op
-        and user.inputs[0] is root.inputs[0]
+        user.inputs[0] is root.inputs[0]
         and len(user.inputs) == 2
         and user.inputs[1].constant
         and user.module is root.module
+        and user.op == root.op
     )
 
 
