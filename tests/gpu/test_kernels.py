@@ -83,7 +83,8 @@ def test_the_source_is_what_was_compiled(build: Build):
 def test_each_waits_for_the_one_before_it(build: Build):
     for kernel in build.kernels():
         start = kernel.body[kernel.body.index("KERNEL(") :]
-        assert start.partition("{")[2].lstrip().startswith("AFTER_OTHERS();")
+        first, second = start.partition("{")[2].split()[:2]
+        assert (first, second) == ("NEXT_MAY_BEGIN();", "AFTER_OTHERS();")
 
 
 def test_equal_kernels_share_their_code():

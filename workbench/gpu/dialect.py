@@ -4,7 +4,8 @@ A kernel's source uses only these words: ``KERNEL(threads)`` before its name, ``
 pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` before a function,
 ``BARRIER()``, ``GROUP(a)`` and ``LOCAL(a)`` for a = 0, 1, 2, ``UNROLL`` before a loop, ``RESTRICT``
 after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, ``AFTER_OTHERS()``
-before it reads what other kernels write, or writes itself, the types
+before it reads what other kernels write, or writes itself, ``NEXT_MAY_BEGIN()`` where the next kernel's
+blocks may take what is free, the types
 ``f32 f64 i8 u8 i16 u16 i32 u32 i64 u64``, and functions that C's library has, of which those for
 ``f32`` and ``f64`` have one name. ``FAST_EXP`` and ``FAST_DIV`` of ``f32`` may be wrong in their last
 bits, and ``FAST_EXP`` may be 0 where the power is no normal number; ``MIN_F32`` and ``MAX_F32`` give NaN
@@ -53,14 +54,18 @@ typedef unsigned {long} u64;
 
 _CUDA_ORDER = """\
 #if __CUDA_ARCH__ >= 900
-#define AFTER_OTHERS() asm volatile("griddepcontrol.launch_dependents; griddepcontrol.wait;" ::: "memory")
+#define NEXT_MAY_BEGIN() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define AFTER_OTHERS() asm volatile("griddepcontrol.wait;" ::: "memory")
 #else
+#define NEXT_MAY_BEGIN()
 #define AFTER_OTHERS()
 #endif
 """
-"""A kernel may begin while the one before it ends, and waits for it there (PTX ISA, ``griddepcontrol``)."""
+"""A kernel begins when every block of the one before it has ended or said that it may; it waits for it to
+end before it reads (PTX ISA, ``griddepcontrol``)."""
 
 _IN_ORDER = """\
+#define NEXT_MAY_BEGIN()
 #define AFTER_OTHERS()
 """
 """A kernel begins when the one before it has ended."""

@@ -154,6 +154,33 @@ def test_only_constants_are_loaded_before_other_kernels_have_ended(program: Prog
     assert "y2[" not in before
 
 
+@pytest.mark.parametrize(
+    ("program", "capability", "last"),
+    [
+        (
+            product(256, 4096, 256, type="float"),
+            80,
+            "COPIES_WAIT(",
+        ),  # long: when its sums are there
+        (product(16, 64, 16, type="float"), 80, None),
+        (product(1024, 4096, 1024), 80, "COPIES_WAIT("),
+        (product(16, 64, 16), 80, None),
+        (product(64, 72, 64), warpgroup.CAPABILITY, "copy_tile_2("),  # when all is asked for
+    ],
+)
+def test_the_next_kernel_begins_when_it_takes_nothing_from_this_one(
+    program: Program, capability: int, last: str | None
+):
+    plan = lower(program, with_matrix_units(capability))
+    (source,) = (s.launch.kernel.source for s in plan.kernels if s.launch.kernel.matrix)
+    before, after = source.partition("KERNEL(")[2].split("NEXT_MAY_BEGIN();")
+    if last is None:
+        assert "AFTER_OTHERS();" not in before
+    else:
+        assert last in before
+        assert last not in after
+
+
 @pytest.mark.parametrize("lens", [(50, 72), (3, 50, 72)])
 def test_columns_of_constants_are_contiguous_for_instructions_of_four_warps(lens, device: Device):
     program = by_weights(*lens, columns=70)

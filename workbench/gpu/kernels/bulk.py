@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.tensors import Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels.kernel import ORDER, Builder
+from workbench.gpu.kernels.kernel import NEXT, ORDER, Builder
 from workbench.gpu.kernels.matrix import UNITS, Blocking
 from workbench.gpu.kernels.matrix_tiles import CHUNK, COPIES, WARP
 from workbench.gpu.kernels.product import Operand, Product, Store
@@ -249,6 +249,7 @@ class Bulk(Warpgroup):
             for side in range(2):
                 if side not in early:
                     self._load(side, place, step)
+        w.line(NEXT)
 
     def _load_early(self, sides: Sequence[int]) -> int:
         """Begin to load constants for the first stages, whatever the kernels before this one still do.

@@ -26,6 +26,12 @@ _DIGITS = 16
 """Hexadecimal digits of the digest in a kernel's name. Code is found by name, so 8 would soon collide."""
 ORDER = "AFTER_OTHERS();"
 """The line before which a kernel neither writes memory nor reads what other kernels write."""
+NEXT = "NEXT_MAY_BEGIN();"
+"""The line from which on blocks of the next kernel may take what is free; by default a kernel begins with it.
+
+Until this kernel ends they only wait. If it takes long, they do so where others still compute, and two of them
+may share a multiprocessor while another one has none.
+"""
 _ENTRY = "ENTRY"
 """A placeholder for the kernel's name until its source is known."""
 
@@ -169,7 +175,7 @@ class Builder:
         parameters = ", ".join(self._parameter(*item) for item in self._pointers.items())
         definitions = "".join(f"{d}\n" for d in self.w.definitions)
         parameters += "".join(f", TILE_MAP({name})" for name in self._maps.values())
-        first = "" if ORDER in body else f"  {ORDER}\n"
+        first = "".join(f"  {line}\n" for line in (NEXT, ORDER) if line not in body)
         text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{first}{body}\n}}\n"
         digest = hashlib.sha256(f"{text}{block}{[*self._maps]}".encode()).hexdigest()[:_DIGITS]
         name = f"{self._purpose}_{digest}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from workbench.gpu.emit.index import Index, Variable
-from workbench.gpu.kernels.kernel import Builder
+from workbench.gpu.kernels.kernel import NEXT, Builder
 from workbench.gpu.kernels.matrix_tiles import (
     BYTES,
     CHUNK,
@@ -37,6 +37,8 @@ _LAUNCH = 3.0
 _BYTES = 3e6
 """Bytes per microsecond of memory."""
 _MOST_PARTS = 8
+_LONG = 4.0
+"""Microseconds of a kernel from which on the next one is better off to begin when its sums are there."""
 _LEAST_STAGES = 4
 """The least number of stages of a block, where the terms of a sum are split among several."""
 
@@ -131,16 +133,25 @@ def plans_for(product: Product, blockings: Sequence[Blocking]) -> list[Plan]:
 
 def _microseconds(product: Product, plan: Plan) -> float:
     """The estimated time of a plan: rounds of blocks, and what adding up partial sums takes."""
-    one, parts = plan.blocking, plan.parts
-    blocks = one.blocks(product.batch, product.m, product.n) * parts
-    stages = -(-product.k // (one.depth * parts))
-    rounds = -(-blocks // (UNITS * one.resident))
-    own = rounds * (stages * one.time + one.start)
+    parts, own = plan.parts, _kernel_microseconds(product, plan)
     if parts == 1:
         return own
-    if stages < _LEAST_STAGES:
+    if _stages(product, plan) < _LEAST_STAGES:
         return inf
     return own + _LAUNCH + 2 * parts * product.batch * product.m * product.n * 4 / _BYTES
+
+
+def _kernel_microseconds(product: Product, plan: Plan) -> float:
+    """The estimated time of the kernel that multiplies."""
+    one = plan.blocking
+    blocks = one.blocks(product.batch, product.m, product.n) * plan.parts
+    rounds = -(-blocks // (UNITS * one.resident))
+    return rounds * (_stages(product, plan) * one.time + one.start)
+
+
+def _stages(product: Product, plan: Plan) -> int:
+    """The stages of a block."""
+    return -(-product.k // (plan.blocking.depth * plan.parts))
 
 
 def suits(product: Product) -> bool:
@@ -178,6 +189,7 @@ class Matrix:
         rows, columns = -(-product.m // blocking.rows), -(-product.n // blocking.columns)
         self.steps = ceil(product.k / (blocking.depth * parts))
         """Steps along k of a block."""
+        self.is_long = _kernel_microseconds(product, Plan(blocking, parts)) >= _LONG
         self.blocks = parts * product.batch * rows * columns
         w = b.w
         # Neighbouring blocks share columns: the weights, which are read by all of them.
@@ -223,6 +235,8 @@ class Matrix:
         w.line(f"UNROLL for (i32 e = 0; e < {count}; ++e) r[e] = 0;")
         if self.steps:
             self._pipeline()
+        if self.is_long:
+            w.line(NEXT)
         self._store(store)
         return self.blocks
 
