@@ -29,8 +29,8 @@ ORDER = "AFTER_OTHERS();"
 NEXT = "NEXT_MAY_BEGIN();"
 """The line from which on blocks of the next kernel may take what is free; by default a kernel begins with it.
 
-Until this kernel ends they only wait. If it takes long, they do so where others still compute, and two of them
-may share a multiprocessor while another one has none.
+Until this kernel ends they only wait. If it takes long, they do so where others still compute, and two of
+them may share a multiprocessor while another one has none.
 """
 _ENTRY = "ENTRY"
 """A placeholder for the kernel's name until its source is known."""
