@@ -105,6 +105,14 @@ def test_a_product_is_right_in_every_layout(blocking, lens, turned, type, device
         expect(product(*lens, turned, type), device, capability, TOLERANCE[type])
 
 
+def test_blocks_go_on_to_further_parts(device: Device, monkeypatch):
+    monkeypatch.setattr(bulk, "UNITS", 4)
+    with planned(TEAMS):
+        plan = lower(product(200, 64, 136), with_matrix_units(warpgroup.CAPABILITY))
+        assert plan.kernels[0].launch.kernel.grid[0] == 4
+        expect(product(200, 64, 136), device, warpgroup.CAPABILITY, TOLERANCE["half"])
+
+
 @pytest.mark.parametrize(("blocking", "type"), [(WARPS, "half"), (FLOATS, "float")])
 def test_parts_of_long_sums_are_added_up(blocking, type, device: Device):
     with planned(blocking, 3):
