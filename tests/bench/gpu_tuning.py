@@ -6,7 +6,16 @@ What tuning finds for them can be put into the package: ``ship_choices``.
 import gc
 
 import workbench as wb
-from tests.bench.gpu_networks import FIELDS, OURS, PRECISIONS, TUNED, better, imported, network, timed
+from tests.bench.gpu_networks import (
+    FIELDS,
+    OURS,
+    PRECISIONS,
+    TUNED,
+    better,
+    imported,
+    network,
+    timed,
+)
 from tests.bench.measure import Outcome, Timing
 
 SUBJECTS = tuple(f"{n} of {batch} in {p}" for p in PRECISIONS for batch in (16, 1) for n in FIELDS)
