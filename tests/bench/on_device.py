@@ -14,15 +14,15 @@ from workbench.gpu.lowering.lower import lower
 from workbench.gpu.run.executable import Executable
 
 BURST = 20
+_WARM = 0.3
+"""Seconds of work before a measurement, so that the device's clocks are up, whoever comes first."""
 
 
 def seconds_of(
     device: Device, work: Callable[[], Any], stream: Any, repeat: int = 15
 ) -> list[float]:
     """Seconds of one piece of work that only launches, `repeat` times the mean of a burst."""
-    for _ in range(3):
-        work()
-    device.synchronize(stream)
+    _warm(work, lambda: device.synchronize(stream))
     found: list[float] = []
     for _ in range(repeat):
         first = device.record(stream)
@@ -31,6 +31,15 @@ def seconds_of(
         last = device.record(stream)
         found.append(device.elapsed(first, last) / BURST)
     return found
+
+
+def _warm(work: Callable[[], Any], wait: Callable[[], Any]) -> None:
+    """Do the work for a while."""
+    until = time.perf_counter() + _WARM
+    while time.perf_counter() < until:
+        for _ in range(3):
+            work()
+        wait()
 
 
 def run_seconds(executable: Executable, inputs: dict[str, Any], repeat: int = 15) -> list[float]:
@@ -92,6 +101,7 @@ def torch_seconds(
             for _ in range(count):
                 work()
         work = graph.replay
+    _warm(work, torch.cuda.synchronize)
     found: list[float] = []
     for _ in range(repeat):
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.kernels.kernel import NEXT, Builder
@@ -187,9 +187,10 @@ class Matrix:
         self.type = product.heart.inputs[0].shape.type
         self.threads, self.stages = blocking.threads + self.idle, blocking.pipeline
         rows, columns = -(-product.m // blocking.rows), -(-product.n // blocking.columns)
-        self.steps = ceil(product.k / (blocking.depth * parts))
+        plan = Plan(blocking, parts)
+        self.steps = _stages(product, plan)
         """Steps along k of a block."""
-        self.is_long = _kernel_microseconds(product, Plan(blocking, parts)) >= _LONG
+        self.is_long = _kernel_microseconds(product, plan) >= _LONG
         self.blocks = parts * product.batch * rows * columns
         w = b.w
         # Neighbouring blocks share columns: the weights, which are read by all of them.
