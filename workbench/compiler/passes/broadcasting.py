@@ -34,7 +34,11 @@ def is_factor(instruction: Instruction) -> bool:
 
 def moving(name: str) -> Pattern:
     """A pattern variable for a value that is not constant."""
-    return var(name).when(lambda i: not i.constant)
+    return var(name).when(_is_moving)
+
+
+def _is_moving(instruction: Instruction) -> bool:
+    return not instruction.constant
 
 
 def steady(name: str) -> Pattern:
@@ -44,7 +48,11 @@ def steady(name: str) -> Pattern:
 
 def unsteady(name: str) -> Pattern:
     """A pattern variable for a value that is not ``steady``."""
-    return var(name).when(lambda i: not is_steady(i))
+    return var(name).when(_is_unsteady)
+
+
+def _is_unsteady(instruction: Instruction) -> bool:
+    return not is_steady(instruction)
 
 
 def is_steady(instruction: Instruction) -> bool:

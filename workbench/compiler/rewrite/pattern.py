@@ -61,14 +61,24 @@ class Pattern:
     @property
     def once(self) -> Pattern:
         """This pattern for an instruction that is used once, as its work would otherwise be done twice."""
-        alone = self.where(lambda i: i.only_user is not None, "its value has other users")
-        return alone.where(lambda i: i.has_one_use, "its user takes its value twice")
+        alone = self.where(_has_one_user, "its value has other users")
+        return alone.where(_has_one_use, "its user takes its value twice")
 
     def suits(self, instruction: Instruction) -> bool:
         """Whether an instruction has the right operation and passes ``test``, regardless of its inputs."""
-        return _is_kind(self, instruction) and (
+        return self.is_of_kind(instruction) and (
             self.structure is None or self.structure(instruction)
         )
+
+    def is_of_kind(self, instruction: Instruction) -> bool:
+        """Whether an instruction has the right operation, and reads a result of the right ones."""
+        op = instruction.op
+        if self.ops is not None and op.name not in self.ops:
+            return False
+        if self.kind is not None and not self.kind(type(op)):
+            return False
+        reads = self.reads
+        return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
 
     def may_be(self, op: type[Operation]) -> bool:
         """Whether an instruction of this operation can match, regardless of its inputs."""
@@ -89,6 +99,36 @@ class Pattern:
     def is_flat(self) -> bool:
         """Whether a test of the instruction decides, once operations fit: no operand is looked at."""
         return self.inputs is None and not self.choices
+
+    @cached_property
+    def first_test(self) -> Predicate | None:
+        """Whether an instruction may match, as far as can be told without a look at its inputs; None for any.
+
+        Most attempts end here, before anything is bound.
+        """
+        if self.is_flat and self.ops is None and self.kind is None and self.reads is None:
+            return self.structure
+        return self.suits if self.is_flat else self.is_of_kind
+
+    @cached_property
+    def pairs_alike(self) -> frozenset[str] | None:
+        """The names in two inputs that differ in nothing else, so that their order only decides the names.
+
+        None if they do differ, or if a name is in both.
+        """
+        if self.inputs is None or len(self.inputs) != 2:
+            return None
+        one, other = self.inputs
+        names = [*one.names(), *other.names()]
+        alike = len({*names}) == len(names) and one.without_names == other.without_names
+        return frozenset(names) if alike else None
+
+    @property
+    def without_names(self) -> Pattern:
+        """This pattern with nothing bound."""
+        inputs = None if self.inputs is None else tuple([p.without_names for p in self.inputs])
+        choices = tuple([p.without_names for p in self.choices])
+        return replace(self, binding=None, inputs=inputs, choices=choices)
 
     @cached_property
     def needs(self) -> frozenset[str]:
@@ -163,22 +203,12 @@ def behind_broadcasts(instruction: Instruction) -> Instruction:
     return instruction
 
 
-def _is_kind(pattern: Pattern, instruction: Instruction) -> bool:
-    op = instruction.op
-    if pattern.ops is not None and op.name not in pattern.ops:
-        return False
-    if pattern.kind is not None and not pattern.kind(type(op)):
-        return False
-    reads = pattern.reads
-    return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
+def _has_one_user(instruction: Instruction) -> bool:
+    return instruction.only_user is not None
 
 
-def _may_meet(pattern: Pattern, instruction: Instruction) -> bool:
-    """Whether an instruction may match, as far as can be told without a look at its inputs.
-
-    Most attempts end here, before anything is bound.
-    """
-    return pattern.suits(instruction) if pattern.is_flat else _is_kind(pattern, instruction)
+def _has_one_use(instruction: Instruction) -> bool:
+    return instruction.has_one_use
 
 
 class Match:
@@ -194,13 +224,14 @@ class Match:
 
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
-        return _may_meet(pattern, instruction) and self._meets_further(pattern, instruction)
+        test = pattern.first_test
+        return (test is None or test(instruction)) and self._meets_further(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
         if pattern.choices and not self._meets_one(pattern.choices, instruction):
             return False
-        if pattern.inputs is not None and not self._meets_inputs(pattern.inputs, instruction):
+        if pattern.inputs is not None and not self._meets_inputs(pattern, instruction):
             return False
         if pattern.structure is not None and not pattern.structure(instruction):
             return False
@@ -240,19 +271,23 @@ class Match:
             if self.reason is None and not predicate(instruction):
                 self.reason = f"{instruction.op.name} #{instruction.id}: {reason}"
 
-    def _meets_inputs(self, patterns: tuple[Pattern, ...], instruction: Instruction) -> bool:
-        inputs = instruction.inputs
+    def _meets_inputs(self, pattern: Pattern, instruction: Instruction) -> bool:
+        inputs, patterns = instruction.inputs, pattern.inputs or ()
         if len(inputs) != len(patterns):
             return False
         if len(inputs) == 2 and instruction.op.commutative:
-            return self._meets_either(patterns, inputs)
+            return self._meets_either(pattern, inputs)
         return all(map(self.meets, patterns, inputs))
 
-    def _meets_either(self, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]) -> bool:
-        first, second = patterns
+    def _meets_either(self, pattern: Pattern, inputs: tuple[Instruction, ...]) -> bool:
+        """Match the operands of a commutative operation in an order without a near miss, or else with one."""
+        first, second = pattern.inputs or ()
+        of_first, of_second = first.first_test, second.first_test
+        alike = pattern.pairs_alike
+        is_settled = alike is not None and self.bound.keys().isdisjoint(alike)
         start, near_miss = self._mark(), None
-        for a, b in (inputs, inputs[::-1]):
-            if not (_may_meet(second, b) and _may_meet(first, a)):
+        for a, b in (inputs,) if is_settled else (inputs, inputs[::-1]):
+            if not ((of_second is None or of_second(b)) and (of_first is None or of_first(a))):
                 continue
             if self._meets_further(first, a) and self._meets_further(second, b):
                 if self.reason == start[2]:
@@ -264,7 +299,7 @@ class Match:
         return near_miss is not None
 
     def _meets_further(self, pattern: Pattern, operand: Instruction) -> bool:
-        """As ``meets``, for an operand for which ``_may_meet`` is known to hold."""
+        """As ``meets``, for an operand that has passed the first test."""
         return (
             self.note(pattern, operand) if pattern.is_flat else self.meets_within(pattern, operand)
         )
