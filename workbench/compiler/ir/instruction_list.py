@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ class InstructionList:
         self._first: Instruction | None = None
         self._last: Instruction | None = None
         self._size = 0
+        self._listed: list[Instruction] | None = None
+        """What ``listed`` found, until an instruction is linked or unlinked."""
         self._calling: dict[Instruction, None] = {}
         """The instructions that take modules, in no particular order."""
 
@@ -46,15 +48,21 @@ class InstructionList:
             current = previous
 
     @property
+    def listed(self) -> Sequence[Instruction]:
+        """The instructions in order, as they are now; for passes that only look, as most of them do."""
+        found = self._listed
+        if found is None:
+            found = self._listed = []
+            current = self._first
+            while current is not None:
+                found.append(current)
+                current = current._next
+        return found
+
+    @property
     def unused(self) -> list[Instruction]:
         """The instructions without users, from the last to the first."""
-        found: list[Instruction] = []
-        current = self._last
-        while current is not None:
-            if not current._users:
-                found.append(current)
-            current = current._previous
-        return found
+        return [i for i in reversed(self.listed) if not i._users]
 
     @property
     def calling(self) -> list[Instruction]:
@@ -83,6 +91,7 @@ class InstructionList:
         else:
             previous._next = made
         self._size += 1
+        self._listed = None
 
     def _append(self, made: Instruction, order: int) -> None:
         """Link an instruction at the end, where ``order`` is its place."""
@@ -93,6 +102,7 @@ class InstructionList:
         else:
             previous._next = made
         self._size += 1
+        self._listed = None
 
     def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:
@@ -119,3 +129,4 @@ class InstructionList:
             after._previous = before
         gone._previous = gone._next = None
         self._size -= 1
+        self._listed = None

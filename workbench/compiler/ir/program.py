@@ -143,7 +143,7 @@ class Program(ProgramFacts):
         """The classes of all operations in reachable modules, fused bodies excepted."""
         if self._operations is None or self._operations[0] != self.version:
             modules = [m for m in self.reachable_modules() if not m.bypass]
-            found = {type(i.op) for m in modules for i in m}
+            found = {type(i.op) for m in modules for i in m.listed}
             self._operations = self.version, frozenset(found)
         return self._operations[1]
 

@@ -126,7 +126,7 @@ class Snapshot:
         self._keys = {module: k for k, module in enumerate(modules)}
         self._facts = Rows(modules={k: _module_row(m) for m, k in self._keys.items()})
         self._facts.take_facts(program)
-        self._instructions = [i for module in modules for i in module]
+        self._instructions = [i for module in modules for i in module.listed]
         self._states = states_of(self._instructions)
 
     @cached_property

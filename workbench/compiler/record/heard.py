@@ -19,9 +19,9 @@ class Heard(NamedTuple):
     place: tuple[str, str, int] | None
     seconds: float
     states: list[State]
-    removed: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
-    modules: tuple[tuple[int, ModuleRow | None], ...]
+    removed: list[int]
+    pairs: list[tuple[int, int]]
+    modules: dict[int, ModuleRow | None]
 
     def described(self) -> tuple[str, str, str, int]:
         """Name, law, file and line of the rule or the statement that made the edit."""

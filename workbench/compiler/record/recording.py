@@ -64,10 +64,6 @@ class Recording(Listener):
         self._step: Step | None = None
         self._counted: tuple[int, Counts] | None = None
         self._open = 0
-        self._touched: dict[int, Instruction] = {}
-        self._removed: list[int] = []
-        self._pairs: list[tuple[int, int]] = []
-        self._module_rows: dict[int, ModuleRow | None] = {}
         self._reset()
 
     # Reading
@@ -337,7 +333,8 @@ class Recording(Listener):
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Begin an edit; nested edits belong to it."""
         if not self._open:
-            self._close_raw()
+            if self._place is not None:
+                self._close_raw()
             self._began = perf_counter()
             self._rule = rule
             if rule is None:
@@ -370,10 +367,10 @@ class Recording(Listener):
     # Storing
 
     def _reset(self) -> None:
-        self._touched.clear()
-        self._removed.clear()
-        self._pairs.clear()
-        self._module_rows.clear()
+        self._touched: dict[int, Instruction] = {}
+        self._removed: list[int] = []
+        self._pairs: list[tuple[int, int]] = []
+        self._module_rows: dict[int, ModuleRow | None] = {}
         self._rule: RuleLike | None = None
         self._place: tuple[str, str, int] | None = None
         self._began = 0.0
@@ -429,9 +426,9 @@ class Recording(Listener):
                 self._place,
                 seconds,
                 states_of(self._touched.values()),
-                tuple(self._removed),
-                tuple(self._pairs),
-                tuple(self._module_rows.items()),
+                self._removed,
+                self._pairs,
+                self._module_rows,
             )
         )
         self._reset()
@@ -476,9 +473,9 @@ class Recording(Listener):
             removed=tuple(removed),
             changed=tuple(changed),
             moved=tuple(moved),
-            replaced=entry.pairs,
+            replaced=tuple(entry.pairs),
             seconds=entry.seconds,
-            modules=dict(entry.modules),
+            modules=entry.modules,
         )
 
 

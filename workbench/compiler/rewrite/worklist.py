@@ -67,7 +67,7 @@ class _Worklist:
         self.module = module
         self.candidates = rules
         roots = set(filter(rules.rooted, module.program.operations))
-        self.queue = deque([i for i in module if type(i.op) in roots])
+        self.queue = deque([i for i in module.listed if type(i.op) in roots])
         self.queued = set(self.queue)
         self.reread: dict[Instruction, None] = {}
         """Values that got or lost a user: rules about all users of a value may match there."""

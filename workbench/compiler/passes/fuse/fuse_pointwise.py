@@ -236,7 +236,7 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
 
 def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
     """The name of the body of each elementwise operation in a module, and its number."""
-    found = [x for x in module if is_wrappable(x)]
+    found = [x for x in module.listed if is_wrappable(x)]
     return dict(zip(found, _next_names(module, len(found)), strict=True))
 
 
@@ -294,7 +294,7 @@ def _wrap_each(
 def _chains(module: Module, own: Collection[Instruction], clearing: Collection[Rule]) -> Chains:
     """The kernels of single operations, which are given, and those that are there."""
     chains = Chains()
-    for x in module:
+    for x in module.listed:
         if x in own:
             found = _constants(x)
             if _wrapping_obstacle(x, found):

@@ -109,7 +109,7 @@ def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
 
 
 def _reductions(module: Module) -> list[Instruction]:
-    return [x for x in module if is_reduction(x)]
+    return [x for x in module.listed if is_reduction(x)]
 
 
 def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:

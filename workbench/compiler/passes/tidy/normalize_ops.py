@@ -21,7 +21,7 @@ class NormalizeOps(Pass):
     def apply(self, program: Program) -> None:
         """Replace every operation whose attributes are not yet normal."""
         for module in open_modules(program):
-            for instruction in module:
+            for instruction in module.listed:
                 op = instruction.op
                 if _may_change(type(op)) and instruction.inputs and not instruction.modules:
                     normal = op.normalized([i.shape for i in instruction.inputs])

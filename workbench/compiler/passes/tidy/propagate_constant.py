@@ -80,7 +80,9 @@ class _Room:
 
 
 def _literal_bytes(program: Program) -> int:
-    return sum(i.literal.shape.bytes for m in open_modules(program) for i in m if i.literal)
+    return sum(
+        [i.literal.shape.bytes for m in open_modules(program) for i in m.listed if i.literal]
+    )
 
 
 class _Plan:
@@ -100,7 +102,7 @@ class _Plan:
 
     def _see(self, module: Module) -> None:
         folds, outermost = self._folds, self._outermost
-        for instruction in module:
+        for instruction in module.listed:
             if instruction.literal is not None:
                 continue
             if instruction.constant and self._is_folded(instruction):

@@ -63,7 +63,7 @@ class Reductions(Nodes[ReductionNode]):
     def __init__(self, module: Module, names: Mapping[Instruction, str]) -> None:
         """The kernels of single instructions; ``names`` has the names of bodies of reductions."""
         super().__init__()
-        for x in module:
+        for x in module.listed:
             if x in names or (isinstance(x.op, KERNELS) and _is_plain(x)):
                 name = names.get(x) or x.modules[0].name
                 self.add(ReductionNode(len(self.all), x, name))

@@ -68,7 +68,9 @@ class Sweeps(Listener):
 
     def _all(self) -> dict[Instruction, None]:
         roots = set(filter(self._candidates.rooted, self.program.operations))
-        return {i: None for m in self._modules for i in m if type(i.op) in roots} if roots else {}
+        if not roots:
+            return {}
+        return {i: None for m in self._modules for i in m.listed if type(i.op) in roots}
 
     def _through(self, module: Module, pending: dict[Instruction, None]) -> int:
         heap = [(one.order, one.id) for one in pending if one.module is module]
