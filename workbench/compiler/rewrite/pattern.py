@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +25,7 @@ class Pattern:
     Structure either matches or not; if it matches but a condition fails, that is a near miss. The parts of
     a pattern that depend on operations alone are evaluated once for each combination of operations, not for
     each instruction: that the operation is one of ``ops``, that its class is of a ``kind``, that it
-    ``reads`` one of some operations, and the ``ops`` of its inputs.
+    ``reads`` one of some operations, that ``each`` of its inputs is one of some, and the ``ops`` of its inputs.
     """
 
     ops: frozenset[str] | None = None
@@ -36,6 +36,7 @@ class Pattern:
     choices: tuple[Pattern, ...] = ()
     kind: Kind | None = None
     reads: frozenset[str] | None = None
+    each: frozenset[str] | None = None
 
     def named(self, binding: str) -> Pattern:
         """This pattern with its instruction bound to a name; equal names must bind the same instruction."""
@@ -77,8 +78,15 @@ class Pattern:
             return False
         if self.kind is not None and not self.kind(type(op)):
             return False
-        reads = self.reads
-        return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
+        if self.reads is None and self.each is None:
+            return True
+        return self._may_read([i.op.name for i in instruction.inputs])
+
+    def _may_read(self, names: Sequence[str]) -> bool:
+        """Whether the inputs may be made by operations of these names, as far as this instruction is concerned."""
+        if self.reads is not None and self.reads.isdisjoint(names):
+            return False
+        return self.each is None or self.each.issuperset(names)
 
     def may_be(self, op: type[Operation]) -> bool:
         """Whether an instruction of this operation can match, regardless of its inputs."""
@@ -86,7 +94,7 @@ class Pattern:
 
     def may_fit(self, op: type[Operation], inputs: tuple[str, ...]) -> bool:
         """Whether this operation can match on inputs made by operations of these names."""
-        if not self.may_be(op) or not (self.reads is None or self.reads.intersection(inputs)):
+        if not self.may_be(op) or not self._may_read(inputs):
             return False
         if self.choices and not any(c.may_fit(op, inputs) for c in self.choices):
             return False
@@ -106,7 +114,8 @@ class Pattern:
 
         Most attempts end here, before anything is bound.
         """
-        if self.is_flat and self.ops is None and self.kind is None and self.reads is None:
+        parts = (self.ops, self.kind, self.reads, self.each)
+        if self.is_flat and all(part is None for part in parts):
             return self.structure
         return self.suits if self.is_flat else self.is_of_kind
 

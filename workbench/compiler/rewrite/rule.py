@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -207,34 +207,40 @@ def change(
     return call
 
 
-def matched(rule: Rule, root: Instruction) -> Match | None:
-    """The match of a rule at an instruction that it is a candidate for; None if its pattern does not match.
+def matches(rules: Sequence[Rule], root: Instruction) -> Iterator[tuple[Rule, Match]]:
+    """The rules of some candidates that match at an instruction, in order; each is tried when it is its turn.
 
     Most attempts end here, so nothing is made before the test of a pattern without operands has passed.
     """
-    pattern = rule.pattern
-    if not rule.dynamic and root.shape.dims is not None:
-        return None
-    if pattern.is_flat:
-        if pattern.structure is not None and not pattern.structure(root):
-            return None
-        match = Match()
-        match.note(pattern, root)
-    else:
-        match = Match()
-        if not match.meets_within(pattern, root):
-            return None
-    return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
+    is_fixed = root.shape.dims is None
+    for one in rules:
+        pattern = one.pattern
+        if not (is_fixed or one.dynamic):
+            continue
+        if pattern.is_flat:
+            if pattern.structure is not None and not pattern.structure(root):
+                continue
+            match = Match()
+            match.note(pattern, root)
+        else:
+            match = Match()
+            if not match.meets_within(pattern, root):
+                continue
+        if one.dynamic or not _is_dynamic(root, *match.bound.values()):
+            yield one, match
+
+
+def matched(rule: Rule, root: Instruction) -> Match | None:
+    """The match of a rule at an instruction that it is a candidate for; None if its pattern does not match."""
+    return next((match for _, match in matches((rule,), root)), None)
 
 
 def first_applied(rules: Sequence[Rule], root: Instruction) -> Instruction | None:
     """The result of the first of some candidates that applies at an instruction."""
-    for one in rules:
-        match = matched(one, root)
-        if match is not None:
-            answer = apply_match(one, root, match)
-            if isinstance(answer, Instruction):
-                return answer
+    for one, match in matches(rules, root):
+        answer = apply_match(one, root, match)
+        if isinstance(answer, Instruction):
+            return answer
     return None
 
 

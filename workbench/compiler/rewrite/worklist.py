@@ -13,7 +13,7 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.rewrite.pattern import Match
-from workbench.compiler.rewrite.rule import Rule, apply_match, matched
+from workbench.compiler.rewrite.rule import Rule, apply_match, matches
 
 
 class Candidates:
@@ -166,9 +166,8 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
         if is_full:
             _leave(rules, root, fresh)
             continue
-        for one in rules:
-            match = matched(one, root)
-            if match is not None and _applied(one, root, match, work, fresh):
+        for one, match in matches(rules, root):
+            if _applied(one, root, match, work, fresh):
                 made[one.name] += 1
                 _check_rest(module, made, limit)
                 is_full = fresh.is_full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param
@@ -39,7 +39,7 @@ def share(module: Module) -> None:
         if not instruction.shares_inputs or not _is_shareable(instruction):
             continue  # without another user of its inputs, there is no equal instruction
         alike = seen.setdefault(_key(instruction), [])
-        earlier = next((e for e in alike if _are_equal(e, instruction)), None)
+        earlier = _first_equal(alike, instruction) if alike else None
         if earlier is None:
             alike.append(instruction)
             continue
@@ -79,6 +79,11 @@ def _key(instruction: Instruction) -> Hashable:
 
 def _id_of(instruction: Instruction) -> int:
     return instruction.id
+
+
+def _first_equal(alike: Sequence[Instruction], instruction: Instruction) -> Instruction | None:
+    """The first of some instructions with the same key that is equal."""
+    return next((one for one in alike if _are_equal(one, instruction)), None)
 
 
 def _are_equal(one: Instruction, other: Instruction) -> bool:

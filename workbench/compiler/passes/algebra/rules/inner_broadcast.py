@@ -25,6 +25,7 @@ def _repeats(instruction: Instruction) -> bool:
     Pattern(
         kind=is_pointwise,
         reads=BROADCASTS,
+        each=BROADCASTS,
         structure=_repeats,
     )
 )

@@ -31,9 +31,8 @@ from workbench.compiler.rewrite import (
 )
 
 
-def _is_unary_behind_chain(instruction: Instruction) -> bool:
-    inputs = instruction.inputs
-    return len(inputs) == 1 and is_transform(behind_contiguous(inputs[0]))
+def _is_behind_chain(instruction: Instruction) -> bool:
+    return is_transform(behind_contiguous(instruction.inputs[0]))
 
 
 def _elementwise(instruction: Instruction) -> bool:
@@ -59,10 +58,11 @@ def _chain_from(root: Instruction) -> tuple[list[Instruction], Instruction | Non
 
 @rule(
     Pattern(
+        inputs=(Pattern(),),
         binding="root",
         kind=is_pointwise,
         reads=LINKS,
-        structure=_is_unary_behind_chain,
+        structure=_is_behind_chain,
     )
 )
 def find_unary_shape_transforms(b: Rewriter, root: Instruction) -> Instruction | Decline:
