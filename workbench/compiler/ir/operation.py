@@ -279,10 +279,13 @@ def _attribute(cls: type[Operation], key: str, value: Any) -> Any:
         raise OperationError(f"{cls.name}: {key}={value!r}; expected one of {known}") from None
 
 
+_LISTS = (list, tuple)
+
+
 def _frozen(value: Any) -> Any:
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, _LISTS):
         return value
-    return tuple(map(_frozen, cast("Iterable[Any]", value)))
+    return tuple([_frozen(v) if isinstance(v, _LISTS) else v for v in value])
 
 
 def attribute_text(value: object) -> str:

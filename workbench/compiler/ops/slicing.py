@@ -58,6 +58,8 @@ class Slice(Operation):
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
         """Axes counted from the front; starts and ends too, where the lengths are known."""
         x = inputs[0]
+        if x.dims is None and self._is_normal(x.lens):
+            return self
         axes = distinct_axes(self, self.axes, x.ndim)
         if not axes or not (x.dims is None or all(x.dims[a].is_fixed for a in axes)):
             return self if axes == self.axes else Slice(axes, self.starts, self.ends)
@@ -66,6 +68,16 @@ class Slice(Operation):
         ends = tuple(_clipped(e, n) for e, n in zip(self.ends, lens, strict=False))
         changed = (axes, starts, ends) != (self.axes, self.starts, self.ends)
         return Slice(axes, starts, ends) if changed else self
+
+    def _is_normal(self, lens: Ints) -> bool:
+        """Whether each axis has a start and an end, all of them count from the front, and none is twice."""
+        axes, starts, ends = self.axes, self.starts, self.ends
+        if not (len({*axes}) == len(axes) == len(starts) == len(ends)):
+            return False
+        for axis, start, end in zip(axes, starts, ends, strict=True):
+            if not (0 <= axis < len(lens) and 0 <= start <= lens[axis] and 0 <= end <= lens[axis]):
+                return False
+        return True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Shorter lens, the same strides; ranges where a bound is an input."""

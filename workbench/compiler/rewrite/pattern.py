@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from workbench.compiler.ir.instruction import Instruction, is_constant
@@ -37,6 +37,22 @@ class Pattern:
     kind: Kind | None = None
     reads: frozenset[str] | None = None
     each: frozenset[str] | None = None
+    is_flat: bool = field(init=False, compare=False, repr=False)
+    """Whether a test of the instruction decides, once operations fit: no operand is looked at."""
+    first_test: Predicate | None = field(init=False, compare=False, repr=False)
+    """Whether an instruction may match, as far as can be told without a look at its inputs; None for any.
+
+    Most attempts end here, before anything is bound.
+    """
+
+    def __post_init__(self) -> None:
+        """Choose the first test."""
+        is_flat = self.inputs is None and not self.choices
+        parts = (self.ops, self.kind, self.reads, self.each)
+        is_any = is_flat and all(part is None for part in parts)
+        test = self.structure if is_any else self.suits if is_flat else self.is_of_kind
+        object.__setattr__(self, "is_flat", is_flat)
+        object.__setattr__(self, "first_test", test)
 
     def named(self, binding: str) -> Pattern:
         """This pattern with its instruction bound to a name; equal names must bind the same instruction."""
@@ -102,22 +118,6 @@ class Pattern:
             return True
         swapped = len(inputs) == 2 and op.commutative
         return _may_fit(self.inputs, inputs) or (swapped and _may_fit(self.inputs, inputs[::-1]))
-
-    @cached_property
-    def is_flat(self) -> bool:
-        """Whether a test of the instruction decides, once operations fit: no operand is looked at."""
-        return self.inputs is None and not self.choices
-
-    @cached_property
-    def first_test(self) -> Predicate | None:
-        """Whether an instruction may match, as far as can be told without a look at its inputs; None for any.
-
-        Most attempts end here, before anything is bound.
-        """
-        parts = (self.ops, self.kind, self.reads, self.each)
-        if self.is_flat and all(part is None for part in parts):
-            return self.structure
-        return self.suits if self.is_flat else self.is_of_kind
 
     @cached_property
     def pairs_alike(self) -> frozenset[str] | None:
@@ -234,7 +234,11 @@ class Match:
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure matches; ``reason`` then says which condition failed, if any."""
         test = pattern.first_test
-        return (test is None or test(instruction)) and self._meets_further(pattern, instruction)
+        if test is not None and not test(instruction):
+            return False
+        if pattern.is_flat:
+            return self.note(pattern, instruction)
+        return self.meets_within(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
@@ -280,13 +284,16 @@ class Match:
             if self.reason is None and not predicate(instruction):
                 self.reason = f"{instruction.op.name} #{instruction.id}: {reason}"
 
-    def _meets_inputs(self, pattern: Pattern, instruction: Instruction) -> bool:
-        inputs, patterns = instruction.inputs, pattern.inputs or ()
+    def _meets_inputs(self, whole: Pattern, instruction: Instruction) -> bool:
+        inputs, patterns = instruction.inputs, whole.inputs or ()
         if len(inputs) != len(patterns):
             return False
         if len(inputs) == 2 and instruction.op.commutative:
-            return self._meets_either(pattern, inputs)
-        return all(map(self.meets, patterns, inputs))
+            return self._meets_either(whole, inputs)
+        for pattern, operand in zip(patterns, inputs, strict=True):  # noqa: SIM110 (a loop is faster)
+            if not self.meets(pattern, operand):
+                return False
+        return True
 
     def _meets_either(self, pattern: Pattern, inputs: tuple[Instruction, ...]) -> bool:
         """Match the operands of a commutative operation in an order without a near miss, or else with one."""

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.convolve import Convolution
+from workbench.compiler.ops.movement import Concat
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.broadcasting import moving
 from workbench.compiler.passes.shapes.rules.concats import axis_of
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, constant, op, rule, var
@@ -132,7 +134,7 @@ def _merged(b: Rewriter, members: list[Instruction], along: int, across: int) ->
     done: set[Instruction] = set()
     for one in weights:
         _move_ahead(one, place, done)
-    joined = b("concat", *weights, axis=along)
+    joined = b(Concat(axis=along), *weights)
     b.before = x.following if here else place
     return _sliced(b, b(b.root.op, x, joined), members, across)
 
@@ -160,7 +162,7 @@ def _sliced(b: Rewriter, whole: Instruction, members: list[Instruction], axis: i
     for member in members:
         end = start + member.shape.lens[axis]
         b.before = member
-        part = b("slice", whole, axes=(axis,), starts=(start,), ends=(end,))
+        part = b(Slice(axes=(axis,), starts=(start,), ends=(end,)), whole)
         if member is b.root:
             answer = part
         else:
