@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class Listener:
 
     def touched(self, instruction: Instruction) -> None:
         """The instruction was inserted or moved, or its operation, inputs, modules or shape changed."""
+
+    def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
+        """The edit that is about to end touched these and did not remove them; ``touched`` hears of each."""
+        for instruction in instructions:
+            self.touched(instruction)
 
     def removed(self, instruction: Instruction) -> None:
         """The instruction was removed from the program."""

@@ -41,18 +41,25 @@ class Edit:
 
     def __enter__(self) -> None:
         """Tell the listeners that the edit begins."""
-        for listener in self.program.listeners:
+        program = self.program
+        for listener in program.listeners:
             listener.edit_began(self.rule, self.root)
-        self.program.current_sources = self.sources
-        if (tally := self.program.tally) is not None:
+        program.open_edits += 1
+        program.current_sources = self.sources
+        if (tally := program.tally) is not None:
             tally.__enter__()
 
     def __exit__(self, *_: object) -> None:
         """Tell the listeners that the edit is complete."""
-        self.program.current_sources = self.before
-        if (tally := self.program.tally) is not None:
+        program = self.program
+        program.current_sources = self.before
+        if (tally := program.tally) is not None:
             tally.__exit__()
-        for listener in self.program.listeners:
+        program.open_edits -= 1
+        touched = program.take_touched() if not program.open_edits else {}
+        for listener in program.listeners:
+            if touched:
+                listener.touched_by_edit(touched)
             listener.edit_ended()
 
 
@@ -68,6 +75,10 @@ class Program(ProgramFacts):
         self.current_sources: tuple[str, ...] = ()
         """The source nodes of instructions made from now on."""
         self.listeners: list[Listener] = []
+        self.open_edits = 0
+        """The number of edits that have begun and not ended; all but the first are nested."""
+        self._touched: dict[Instruction, None] = {}
+        """What the open edit has made or changed, and not removed again."""
         self.version = 0
         """Number of changes to instructions; equal versions mean that nothing changed in between."""
         self.operands = 0
@@ -203,17 +214,26 @@ class Program(ProgramFacts):
     def forget(self, instruction: Instruction) -> None:
         """Drop an instruction that was removed from its module, and tell the listeners."""
         del self._instructions[instruction.id]
+        self._touched.pop(instruction, None)
         self.version += 1
         for listener in self.listeners:
             listener.removed(instruction)
 
     def tell_touched(self, instruction: Instruction) -> None:
-        """Tell the listeners that an instruction is new or changed."""
+        """Tell the listeners that an instruction is new or changed; during an edit, they hear of it at the end."""
         self.version += 1
         if self.evaluated and instruction in self.evaluated:
             self._outdate(instruction)
+        if self.open_edits:
+            self._touched[instruction] = None
+            return
         for listener in self.listeners:
             listener.touched(instruction)
+
+    def take_touched(self) -> dict[Instruction, None]:
+        """What edits have made or changed since the last call, each once and in that order."""
+        touched, self._touched = self._touched, {}
+        return touched
 
     def _outdate(self, changed: Instruction) -> None:
         """Drop the cached value of a constant that changed, and the values computed from it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -296,22 +296,23 @@ class Recording(Listener):
             self._end_step(str(error[1] or ""))
 
     def touched(self, instruction: Instruction) -> None:
-        """Record that a row may have changed."""
-        if self._open:
-            self._touched[instruction.id] = instruction
-            return
+        """Record that a row may have changed, outside of an edit."""
         self.digest()
-        new = instruction.id not in self._now and instruction.id not in self._touched
+        new = instruction.id not in self._now and instruction not in self._touched
         if new and self._raw_replaced:
             self._close_raw()
         self._note_raw()
-        self._touched[instruction.id] = instruction
+        self._touched[instruction] = None
+
+    def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
+        """Record that rows may have changed."""
+        self._touched = dict(instructions)
 
     def removed(self, instruction: Instruction) -> None:
         """Record that a row was removed."""
         if not self._open:
             self._note_raw()
-        self._touched.pop(instruction.id, None)
+        self._touched.pop(instruction, None)
         self._removed.append(instruction.id)
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
@@ -367,7 +368,7 @@ class Recording(Listener):
     # Storing
 
     def _reset(self) -> None:
-        self._touched: dict[int, Instruction] = {}
+        self._touched: dict[Instruction, None] = {}
         self._removed: list[int] = []
         self._pairs: list[tuple[int, int]] = []
         self._module_rows: dict[int, ModuleRow | None] = {}
@@ -425,7 +426,7 @@ class Recording(Listener):
                 self._rule,
                 self._place,
                 seconds,
-                states_of(self._touched.values()),
+                states_of(self._touched),
                 self._removed,
                 self._pairs,
                 self._module_rows,

@@ -295,16 +295,29 @@ class Match:
                 return False
         return True
 
-    def _meets_either(self, pattern: Pattern, inputs: tuple[Instruction, ...]) -> bool:
+    def _meets_either(self, whole: Pattern, inputs: tuple[Instruction, ...]) -> bool:
         """Match the operands of a commutative operation in an order without a near miss, or else with one."""
-        first, second = pattern.inputs or ()
-        of_first, of_second = first.first_test, second.first_test
-        alike = pattern.pairs_alike
-        is_settled = alike is not None and self.bound.keys().isdisjoint(alike)
+        first, second = whole.inputs or ()
+        a, b = inputs
+        one, other = first.first_test, second.first_test
+        straight = (one is None or one(a)) and (other is None or other(b))
+        crossed = (one is None or one(b)) and (other is None or other(a))
+        if straight and crossed:
+            names = whole.pairs_alike
+            if names is None or not self.bound.keys().isdisjoint(names):
+                return self._meets_best(first, second, (inputs, inputs[::-1]))
+        elif crossed:
+            a, b = b, a
+        elif not straight:
+            return False
+        return self._meets_further(first, a) and self._meets_further(second, b)
+
+    def _meets_best(
+        self, first: Pattern, second: Pattern, orders: Sequence[tuple[Instruction, ...]]
+    ) -> bool:
+        """Match two operands in the first of some orders without a near miss, or else the first with one."""
         start, near_miss = self._mark(), None
-        for a, b in (inputs,) if is_settled else (inputs, inputs[::-1]):
-            if not ((of_second is None or of_second(b)) and (of_first is None or of_first(a))):
-                continue
+        for a, b in orders:
             if self._meets_further(first, a) and self._meets_further(second, b):
                 if self.reason == start[2]:
                     return True

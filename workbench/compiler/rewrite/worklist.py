@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
 from workbench.compiler.errors import RewriteError
@@ -123,6 +123,9 @@ class _Fresh(Listener):
 
     def touched(self, instruction: Instruction) -> None:
         self.instructions[instruction] = None
+
+    def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
+        self.instructions.update(instructions)
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:

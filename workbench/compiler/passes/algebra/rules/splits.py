@@ -51,18 +51,21 @@ def elementwise(instruction: Instruction) -> bool:
 
 def _joins(instruction: Instruction) -> bool:
     """Whether an operation on each split may become one on the whole value."""
-    few = len(instruction.inputs) in (1, 2) or isinstance(instruction.op, PointwiseModule)
-    return (few and elementwise(instruction)) or isinstance(instruction.op, Reduction)
+    op = instruction.op
+    few = len(instruction.inputs) in (1, 2) or isinstance(op, PointwiseModule)
+    return (few and elementwise(instruction)) or isinstance(op, Reduction)
 
 
 def _feeds_work(instruction: Instruction) -> bool:
+    if not _is_first_split(instruction):
+        return False
     slices = [u for u in instruction.inputs[0].users if isinstance(u.op, Slice)]
     if len(slices) < 2:
         return False
     for one in slices:  # loops: this runs at every attempt
         for user in one.users:
             if _joins(user):
-                return _is_first_split(instruction)
+                return True
     return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from workbench.compiler.ir.listener import Listener
@@ -133,3 +133,7 @@ class Sweeps(Listener):
     def touched(self, instruction: Instruction) -> None:
         """Queue the instruction for the next sweep."""
         self._touched[instruction] = None
+
+    def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
+        """Queue the instructions for the next sweep."""
+        self._touched.update(instructions)

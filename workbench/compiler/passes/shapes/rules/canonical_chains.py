@@ -64,10 +64,8 @@ def _ends_nested_chain(end: Instruction) -> bool:
 
 def _splits(chain: list[Instruction]) -> bool:
     """Whether an unsqueeze of the chain splits an axis of a row-major value, as a reshape would."""
-    return any(
-        isinstance(i.op, Unsqueeze) and i.op.attributes()["steps"] and i.inputs[0].shape.standard
-        for i in chain
-    )
+    found = [i for i in chain if isinstance(i.op, Unsqueeze) and i.op.steps]
+    return any(i.inputs[0].shape.standard for i in found)
 
 
 @rule(Pattern(TRANSFORMS, (var("below"),), "end", structure=_ends_nested_chain, reads=LINKS))

@@ -104,7 +104,7 @@ def _transform(given: Operation, shape: Shape, lens: tuple[int, ...]) -> Transfo
 
 def words_of(chain: Sequence[Instruction]) -> Transforms:
     """The ``Transform`` of each instruction of a chain, copies to row-major order left out."""
-    return tuple(transform_of(i) for i in chain if not isinstance(i.op, Contiguous))
+    return tuple([transform_of(i) for i in chain if not isinstance(i.op, Contiguous)])
 
 
 def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction:
