@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite.pattern import (
     Match,
     Pattern,
+    Predicate,
 )
 
 
@@ -207,40 +208,47 @@ def change(
     return call
 
 
-def matches(rules: Sequence[Rule], root: Instruction) -> Iterator[tuple[Rule, Match]]:
-    """The rules of some candidates that match at an instruction, in order; each is tried when it is its turn.
+Attempt: TypeAlias = tuple[Predicate | None, Rule]
+"""A rule to try, and the test of the root that decides whether it matches; None if operands decide, too.
 
-    Most attempts end here, so nothing is made before the test of a pattern without operands has passed.
-    """
-    is_fixed = root.shape.dims is None
-    for one in rules:
-        pattern = one.pattern
-        if not (is_fixed or one.dynamic):
-            continue
-        if pattern.is_flat:
-            if pattern.structure is not None and not pattern.structure(root):
-                continue
-            match = Match()
-            match.note(pattern, root)
-        else:
-            match = Match()
-            if not match.meets_within(pattern, root):
-                continue
-        if one.dynamic or not _is_dynamic(root, *match.bound.values()):
-            yield one, match
+Most attempts end with the test, before anything is called or made for them.
+"""
+
+
+def attempt(rule: Rule) -> Attempt:
+    """The rule to try at instructions that it is a candidate for."""
+    return rule.pattern.structure if rule.pattern.is_flat else None, rule
+
+
+def match_of(rule: Rule, root: Instruction) -> Match | None:
+    """The match of a rule at an instruction that has passed the test of its attempt; None if there is none."""
+    match, pattern = Match(), rule.pattern
+    if pattern.is_flat:
+        match.note(pattern, root)
+    elif not match.meets_within(pattern, root):
+        return None
+    return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
 
 
 def matched(rule: Rule, root: Instruction) -> Match | None:
     """The match of a rule at an instruction that it is a candidate for; None if its pattern does not match."""
-    return next((match for _, match in matches((rule,), root)), None)
+    test, _ = attempt(rule)
+    if root.shape.dims is not None and not rule.dynamic:
+        return None
+    return match_of(rule, root) if test is None or test(root) else None
 
 
-def first_applied(rules: Sequence[Rule], root: Instruction) -> Instruction | None:
+def first_applied(attempts: Sequence[Attempt], root: Instruction) -> Instruction | None:
     """The result of the first of some candidates that applies at an instruction."""
-    for one, match in matches(rules, root):
-        answer = apply_match(one, root, match)
-        if isinstance(answer, Instruction):
-            return answer
+    is_dynamic = root.shape.dims is not None
+    for test, one in attempts:
+        if (is_dynamic and not one.dynamic) or (test is not None and not test(root)):
+            continue
+        match = match_of(one, root)
+        if match is not None:
+            answer = apply_match(one, root, match)
+            if isinstance(answer, Instruction):
+                return answer
     return None
 
 

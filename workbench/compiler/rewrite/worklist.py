@@ -13,7 +13,7 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.rewrite.pattern import Match
-from workbench.compiler.rewrite.rule import Rule, apply_match, matches
+from workbench.compiler.rewrite.rule import Attempt, Rule, apply_match, attempt, match_of
 
 
 class Candidates:
@@ -26,7 +26,7 @@ class Candidates:
         """Whether any rule can have its root at an operation of a class, regardless of its inputs."""
         self.find_any = lru_cache(maxsize=64)(self._find_any)
         """Whether any rule finds the operations that it needs among these."""
-        self._found: dict[tuple[type[Operation], ...], tuple[Rule, ...]] = {}
+        self._found: dict[tuple[type[Operation], ...], tuple[Attempt, ...]] = {}
 
     def _rooted(self, op: type[Operation]) -> bool:
         return any(r.pattern.may_be(op) for r in self.rules)
@@ -37,8 +37,8 @@ class Candidates:
             map(self.rooted, operations)
         )
 
-    def at(self, instruction: Instruction) -> tuple[Rule, ...]:
-        """The rules that may have their root here, in order."""
+    def at(self, instruction: Instruction) -> tuple[Attempt, ...]:
+        """The rules to try here, in order."""
         inputs = instruction.inputs
         if len(inputs) == 1:  # without a loop: this runs at every visit
             kinds = (type(instruction.op), type(inputs[0].op))
@@ -49,7 +49,8 @@ class Candidates:
         found = self._found.get(kinds)
         if found is None:
             names = tuple([k.name for k in kinds[1:]])
-            found = tuple([r for r in self.rules if r.pattern.may_fit(kinds[0], names)])
+            rules = [r for r in self.rules if r.pattern.may_fit(kinds[0], names)]
+            found = tuple(map(attempt, rules))
             self._found[kinds] = found
         return found
 
@@ -158,19 +159,23 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
 
 
 def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
-    module, find, rules_at = work.module, work.module.program.find, work.candidates.at
+    module, find, attempts_at = work.module, work.module.program.find, work.candidates.at
     queue, queued, is_full = work.queue, work.queued, fresh.is_full
     while queue or work.push_reread():
         root = queue.popleft()
         queued.discard(root)
-        rules = rules_at(root)
-        if not rules or root.module is not module or find(root.id) is not root:
+        attempts = attempts_at(root)
+        if not attempts or root.module is not module or find(root.id) is not root:
             continue
         if is_full:
-            _leave(rules, root, fresh)
+            _leave(attempts, root, fresh)
             continue
-        for one, match in matches(rules, root):
-            if _applied(one, root, match, work, fresh):
+        is_dynamic = root.shape.dims is not None
+        for test, one in attempts:
+            if (is_dynamic and not one.dynamic) or (test is not None and not test(root)):
+                continue
+            match = match_of(one, root)
+            if match is not None and _applied(one, root, match, work, fresh):
                 made[one.name] += 1
                 _check_rest(module, made, limit)
                 is_full = fresh.is_full
@@ -181,13 +186,13 @@ LEFT = "what is left stays as it is"
 """The end of the reason of a near miss where rewriting stopped."""
 
 
-def _leave(rules: Sequence[Rule], root: Instruction, fresh: _Fresh) -> None:
+def _leave(attempts: Sequence[Attempt], root: Instruction, fresh: _Fresh) -> None:
     """Say of the rules that would be tried at a root why none is: edits have added too much already."""
     reason = (
         f"edits have made the program grow to {fresh.size} instructions and operands, "
         f"more than {fresh.limit}; {LEFT}"
     )
-    for one in rules:
+    for _, one in attempts:
         if one.match(root) is not None:
             for listener in root.module.program.listeners:
                 listener.near_miss(one, root, reason)

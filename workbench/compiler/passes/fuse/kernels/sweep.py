@@ -85,8 +85,8 @@ class Sweeps(Listener):
                 heappush(heap, (root.order, id))
                 continue
             last = place
-            rules = self._candidates.at(root)
-            if rules and (answer := first_applied(rules, root)) is not None:
+            attempts = self._candidates.at(root)
+            if attempts and (answer := first_applied(attempts, root)) is not None:
                 edits += 1
                 self._touched[answer] = None
                 self._sort_touched(module, heap, max(order, answer.order))
