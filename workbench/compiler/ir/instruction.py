@@ -67,6 +67,15 @@ class Instruction:
         return list(self._users)
 
     @property
+    def reach(self) -> list[Instruction]:
+        """This instruction, each of its users, and behind each the users of that one."""
+        found = [self]
+        for user in self._users:
+            found.append(user)
+            found += user._users
+        return found
+
+    @property
     def is_used(self) -> bool:
         """Whether any instruction uses this one as an input."""
         return bool(self._users)

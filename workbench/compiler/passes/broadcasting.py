@@ -83,11 +83,10 @@ def uniform(instruction: Instruction, value: float) -> bool:
         if found.shape.dims is not None or not _has(found.shape.type, value):
             return False
         found = behind_broadcasts(found.inputs[0])
-    literal = found.literal
-    if literal is None or not literal.shape.elements:
+    if found.literal is None:
         return False
-    array = literal.numpy()
-    return bool(array.item(0) == value) and bool(np.all(array == value))
+    array = found.literal.numpy()
+    return bool(array.size and array.item(0) == value) and bool(np.all(array == value))
 
 
 def _has(type: DType, value: float) -> bool:

@@ -15,7 +15,7 @@ from workbench.compiler.errors import EvaluationError, RewriteError, WorkbenchEr
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
-from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Edit, Program
 from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.shape import Shape
@@ -51,7 +51,8 @@ class Rewriter:
         **attributes: Any,
     ) -> Instruction:
         """Insert an instruction before the root."""
-        return self.module.insert(self.before, op, *inputs, modules=modules, **attributes)
+        operation = op if isinstance(op, Operation) else make(op, **attributes)
+        return self.module.insert_as(None, self.before, operation, inputs, modules)
 
     def reshape(self, x: Instruction, lens: Sequence[int]) -> Instruction:
         """A value with these lens; without elements a literal, as ``reshape`` copies a length for 0."""

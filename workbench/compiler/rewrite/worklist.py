@@ -75,11 +75,7 @@ class _Worklist:
 
     def push_around(self, instruction: Instruction) -> None:
         """Push an instruction, its users and their users: the possible roots of patterns that contain it."""
-        around = [instruction]
-        for user in instruction.users:
-            around.append(user)
-            around += user.users
-        self._push(around)
+        self._push(instruction.reach)
 
     def push_reread(self) -> bool:
         """Push the values that got or lost a user, with their users; whether there are any."""
@@ -210,7 +206,8 @@ def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh
     for touched in fresh.instructions:
         if find(touched.id) is touched:
             work.push_around(touched)
-            work.reread.update(dict.fromkeys(touched.inputs))
+            for given in touched.inputs:
+                work.reread[given] = None
     for seen in (*match.seen, *match.bound.values(), *operands):
         work.reread[seen] = None
         # Rules at other roots depend on the number of its users only if one user is left.

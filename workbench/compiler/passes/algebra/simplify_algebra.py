@@ -166,14 +166,17 @@ def find_mul_add(
 
 def _operand(instruction: Instruction, unit: float) -> int | None:
     """The index of the unit operand: the second, or either where the operation is commutative."""
-    inputs = instruction.inputs
-    if uniform(inputs[1], unit):
+    first, second = instruction.inputs
+    if uniform(second, unit):
         return 1
-    return 0 if instruction.op.commutative and uniform(inputs[0], unit) else None
+    return 0 if instruction.op.commutative and uniform(first, unit) else None
+
+
+_FACTORS = (Mul, Div)
 
 
 def _unit_operand(instruction: Instruction) -> int | None:
-    return _operand(instruction, 1 if isinstance(instruction.op, Mul | Div) else 0)
+    return _operand(instruction, 1 if isinstance(instruction.op, _FACTORS) else 0)
 
 
 @rule(op("mul|div|add|sub").reading(UNIFORM).when(lambda i: _unit_operand(i) is not None))
