@@ -1,5 +1,6 @@
 """Modules and programs: every edit keeps order, users and shapes right, and is heard."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 
 import numpy as np
@@ -223,6 +224,42 @@ def test_listeners_hear_every_edit(chain):
     program.main.replace(neg, new)
     assert new.id in heard.touches
     assert heard.removals == {relu.id, neg.id}
+
+
+def test_listeners_hear_once_per_edit_what_it_touched(chain):
+    program, x, _, neg = chain
+    heard: list[list[int]] = []
+
+    class Watching(Listener):
+        def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
+            heard.append([i.id for i in instructions])
+
+    program.listeners.append(Watching())
+    with program.edit():
+        gone = program.main.insert(neg, "exp", x)
+        with program.edit():
+            new = program.main.insert(neg, "abs", x)
+        program.main.set_sources(new, ["node"])
+        program.main.remove(gone)
+        assert not heard
+    with program.edit():
+        pass
+    assert heard == [[new.id]]
+
+
+def test_the_listed_instructions_are_those_of_now(chain):
+    program, x, _, neg = chain
+    main = program.main
+    before = main.listed
+    assert list(before) == list(main)
+    assert main.listed is before
+    new = main.insert(neg, "abs", x)
+    assert list(main.listed) == list(main)
+    main.move(new, None)
+    assert list(main.listed) == list(main)
+    main.remove(new)
+    assert list(main.listed) == list(before)
+    assert main.listed is not before
 
 
 @given(programs())

@@ -69,10 +69,10 @@ class Instruction:
     @property
     def reach(self) -> list[Instruction]:
         """This instruction, each of its users, and behind each the users of that one."""
-        found = [self]
+        found: list[Instruction] = [self]
         for user in self._users:
             found.append(user)
-            found += user._users
+            found.extend(user._users)
         return found
 
     @property

@@ -285,7 +285,8 @@ _LISTS = (list, tuple)
 def _frozen(value: Any) -> Any:
     if not isinstance(value, _LISTS):
         return value
-    return tuple([_frozen(v) if isinstance(v, _LISTS) else v for v in value])
+    items = cast("Iterable[Any]", value)
+    return tuple([_frozen(v) if isinstance(v, _LISTS) else v for v in items])
 
 
 def attribute_text(value: object) -> str:

@@ -220,7 +220,7 @@ class Program(ProgramFacts):
             listener.removed(instruction)
 
     def tell_touched(self, instruction: Instruction) -> None:
-        """Tell the listeners that an instruction is new or changed; during an edit, they hear of it at the end."""
+        """Tell listeners that an instruction is new or changed: at once, or at the end of an open edit."""
         self.version += 1
         if self.evaluated and instruction in self.evaluated:
             self._outdate(instruction)

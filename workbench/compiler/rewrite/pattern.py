@@ -25,7 +25,7 @@ class Pattern:
     Structure either matches or not; if it matches but a condition fails, that is a near miss. The parts of
     a pattern that depend on operations alone are evaluated once for each combination of operations, not for
     each instruction: that the operation is one of ``ops``, that its class is of a ``kind``, that it
-    ``reads`` one of some operations, that ``each`` of its inputs is one of some, and the ``ops`` of its inputs.
+    ``reads`` one of some operations, that ``each`` of its inputs is one of some, and the ``ops`` of these.
     """
 
     ops: frozenset[str] | None = None
@@ -99,7 +99,7 @@ class Pattern:
         return self._may_read([i.op.name for i in instruction.inputs])
 
     def _may_read(self, names: Sequence[str]) -> bool:
-        """Whether the inputs may be made by operations of these names, as far as this instruction is concerned."""
+        """Whether inputs may be made by operations of these names, as far as ``reads`` and ``each`` say."""
         if self.reads is not None and self.reads.isdisjoint(names):
             return False
         return self.each is None or self.each.issuperset(names)
@@ -289,16 +289,17 @@ class Match:
         if len(inputs) != len(patterns):
             return False
         if len(inputs) == 2 and instruction.op.commutative:
-            return self._meets_either(whole, inputs)
+            return self._meets_either(whole, patterns, inputs)
         for pattern, operand in zip(patterns, inputs, strict=True):  # noqa: SIM110 (a loop is faster)
             if not self.meets(pattern, operand):
                 return False
         return True
 
-    def _meets_either(self, whole: Pattern, inputs: tuple[Instruction, ...]) -> bool:
+    def _meets_either(
+        self, whole: Pattern, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]
+    ) -> bool:
         """Match the operands of a commutative operation in an order without a near miss, or else with one."""
-        first, second = whole.inputs or ()
-        a, b = inputs
+        (first, second), (a, b) = patterns, inputs
         one, other = first.first_test, second.first_test
         straight = (one is None or one(a)) and (other is None or other(b))
         crossed = (one is None or one(b)) and (other is None or other(a))

@@ -222,7 +222,7 @@ def attempt(rule: Rule) -> Attempt:
 
 
 def match_of(rule: Rule, root: Instruction) -> Match | None:
-    """The match of a rule at an instruction that has passed the test of its attempt; None if there is none."""
+    """The match of a rule at an instruction that has passed the test of its attempt; None if it is none."""
     match, pattern = Match(), rule.pattern
     if pattern.is_flat:
         match.note(pattern, root)
@@ -232,7 +232,7 @@ def match_of(rule: Rule, root: Instruction) -> Match | None:
 
 
 def matched(rule: Rule, root: Instruction) -> Match | None:
-    """The match of a rule at an instruction that it is a candidate for; None if its pattern does not match."""
+    """The match of a rule at an instruction that it is a candidate for; None if its pattern does not fit."""
     test, _ = attempt(rule)
     if root.shape.dims is not None and not rule.dynamic:
         return None
