@@ -52,10 +52,13 @@ class Listener:
     """
 
     def touched(self, instruction: Instruction) -> None:
-        """The instruction was inserted or moved, or its operation, inputs, modules or shape changed."""
+        """The instruction was inserted or moved, or its operation, inputs, modules or shape changed.
+
+        During an edit this is told at its end, once for each instruction that the edit did not remove again.
+        """
 
     def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
-        """The edit that is about to end touched these and did not remove them; ``touched`` hears of each."""
+        """The edit that is about to end touched these, in this order; by default each is ``touched``."""
         for instruction in instructions:
             self.touched(instruction)
 
