@@ -231,7 +231,7 @@ class Program(ProgramFacts):
             listener.touched(instruction)
 
     def take_touched(self) -> dict[Instruction, None]:
-        """What edits have made or changed since the last call, each once and in that order."""
+        """The instructions that edits have touched since the last call, each once and in that order."""
         touched, self._touched = self._touched, {}
         return touched
 
