@@ -288,12 +288,11 @@ class Match:
         inputs, patterns = instruction.inputs, whole.inputs or ()
         if len(inputs) != len(patterns):
             return False
+        if len(inputs) == 1:
+            return self.meets(patterns[0], inputs[0])
         if len(inputs) == 2 and instruction.op.commutative:
             return self._meets_either(whole, patterns, inputs)
-        for pattern, operand in zip(patterns, inputs, strict=True):  # noqa: SIM110 (a loop is faster)
-            if not self.meets(pattern, operand):
-                return False
-        return True
+        return all(map(self.meets, patterns, inputs))
 
     def _meets_either(
         self, whole: Pattern, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]
