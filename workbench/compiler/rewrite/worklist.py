@@ -46,13 +46,13 @@ class Candidates:
             kinds = (type(instruction.op), type(inputs[0].op), type(inputs[1].op))
         else:
             kinds = (type(instruction.op), *[type(i.op) for i in inputs])
-        found = self._found.get(kinds)
-        if found is None:
+        try:
+            return self._found[kinds]
+        except KeyError:
             names = tuple([k.name for k in kinds[1:]])
             rules = [r for r in self.rules if r.pattern.may_fit(kinds[0], names)]
-            found = tuple(map(attempt, rules))
-            self._found[kinds] = found
-        return found
+            found = self._found[kinds] = tuple(map(attempt, rules))
+            return found
 
 
 @lru_cache(maxsize=64)
