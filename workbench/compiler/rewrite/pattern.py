@@ -244,7 +244,8 @@ class Match:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
         if pattern.choices and not self._meets_one(pattern.choices, instruction):
             return False
-        if pattern.inputs is not None and not self._meets_inputs(pattern, instruction):
+        patterns = pattern.inputs
+        if patterns is not None and not self._meets_inputs(pattern, patterns, instruction):
             return False
         if pattern.structure is not None and not pattern.structure(instruction):
             return False
@@ -284,8 +285,10 @@ class Match:
             if self.reason is None and not predicate(instruction):
                 self.reason = f"{instruction.op.name} #{instruction.id}: {reason}"
 
-    def _meets_inputs(self, whole: Pattern, instruction: Instruction) -> bool:
-        inputs, patterns = instruction.inputs, whole.inputs or ()
+    def _meets_inputs(
+        self, whole: Pattern, patterns: tuple[Pattern, ...], instruction: Instruction
+    ) -> bool:
+        inputs = instruction.inputs
         if len(inputs) != len(patterns):
             return False
         if len(inputs) == 1:
