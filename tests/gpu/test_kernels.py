@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -173,6 +174,20 @@ def test_the_machine_code_of_the_cpu_is_text(build: Build):
     assert f"{kernel.name}_workgroup:" in kernel.assembly
     assert "ret" in kernel.assembly
     assert "_pocl_kernel_" not in kernel.assembly
+
+
+def test_what_a_block_of_a_cpu_computes_is_compiled_once():
+    """PoCL makes three functions of a kernel; what each would hold is a function that they call."""
+    program = wb.Program()
+    x = program.main.add_parameter("x", wb.Shape("float", (64, 64)))
+    y = program.main.add_parameter("y", wb.Shape("float", (64, 64)))
+    program.main.add_return(program.main.add("dot", x, y))
+    (kernel,) = wb.compile(program, target="gpu", device="opencl").kernels()
+    if kernel.code_object[:7] != b"poclbin" or not shutil.which("objdump"):
+        pytest.skip("PoCL and objdump are needed")
+    functions = re.split(r"^(?=\S+:$)", kernel.assembly, flags=re.MULTILINE)
+    assert sum(f"{kernel.name}" in f.partition(":")[0] for f in functions) == 4
+    assert sum("fmadd" in f or "mulps" in f for f in functions) == 1
 
 
 def test_a_missing_disassembler_is_named(build: Build, monkeypatch: pytest.MonkeyPatch):

@@ -1,11 +1,11 @@
 """The dialects of C that kernels are printed in: one body, and a prologue per dialect that defines its words.
 
 A kernel's source uses only these words: ``KERNEL(threads)`` before its name, ``GLOBAL`` before what a
-pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` before a function,
-``BARRIER()``, ``GROUP(a)`` and ``LOCAL(a)`` for a = 0, 1, 2, ``UNROLL`` before a loop, ``RESTRICT``
-after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, ``AFTER_OTHERS()``
-before it reads what other kernels write, or writes itself, ``NEXT_MAY_BEGIN()`` where the next kernel's
-blocks may take what is free, the types
+pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` before a function, ``APART``
+before one that is not compiled into its callers, for CPUs, ``BARRIER()``, ``GROUP(a)`` and ``LOCAL(a)``
+for a = 0, 1, 2, ``UNROLL`` before a loop, ``RESTRICT`` after a pointer's ``*``, ``ALIGN(n)``,
+``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, ``AFTER_OTHERS()`` before it reads what other kernels
+write, or writes itself, ``NEXT_MAY_BEGIN()`` where the next kernel's blocks may take what is free, the types
 ``f32 f64 i8 u8 i16 u16 i32 u32 i64 u64``, and functions that C's library has, of which those for
 ``f32`` and ``f64`` have one name. ``FAST_EXP`` and ``FAST_DIV`` of ``f32`` may be wrong in their last
 bits, and ``FAST_EXP`` may be 0 where the power is no normal number; ``MIN_F32`` and ``MAX_F32`` give NaN
@@ -172,6 +172,11 @@ DEVICE u16 f64_half(f64 x) {
 }
 """
 
+_APART = """\
+#define APART static __attribute__((noinline, min_vector_width({bits})))
+"""
+"""LLVM uses the widest registers in a function that asks for them; PoCL's own functions ask for all."""
+
 _CPP = _TYPES.format(long="long long") + _CPP_WORDS + _FAST_WORDS
 CUDA = Dialect("cuda", _CPP + _CUDA_ORDER + _CUDA_HALVES, Machine(warp=32))
 
@@ -187,8 +192,8 @@ _OPENCL = _TYPES.format(long="long") + _IN_ORDER + _OPENCL_WORDS + _NAN_WORDS
 
 def opencl_dialect(machine: Machine) -> Dialect:
     """OpenCL C for a device; without shuffles, which OpenCL C 1.2 lacks."""
-    prologue = _OPENCL + CPU_MATH if machine.is_cpu else _OPENCL
-    return Dialect("opencl", prologue, machine, shuffles=False)
+    prologue = _OPENCL + _APART.format(bits=8 * machine.vector) + CPU_MATH
+    return Dialect("opencl", prologue if machine.is_cpu else _OPENCL, machine, shuffles=False)
 
 
 OPENCL = opencl_dialect(CPU)

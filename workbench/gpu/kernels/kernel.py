@@ -32,6 +32,9 @@ NEXT = "NEXT_MAY_BEGIN();"
 Until this kernel ends they only wait. If it takes long, they do so where others still compute, and two of
 them may share a multiprocessor while another one has none.
 """
+_GROUP = re.compile(r"\bGROUP\((\d)\)")
+_OF_BLOCKS = re.compile(r"\b(SHARED|BARRIER|LOCAL)\b")
+"""Words that only a kernel itself may use."""
 _ENTRY = "ENTRY"
 """A placeholder for the kernel's name until its source is known."""
 
@@ -171,10 +174,13 @@ class Builder:
     def launch(self, grid: int | Size, block: int = BLOCK) -> Launch:
         """The finished kernel, with its arguments."""
         size = (grid, 1, 1) if isinstance(grid, int) else grid
-        body = self.w.text()
         parameters = ", ".join(self._parameter(*item) for item in self._pointers.items())
-        definitions = "".join(f"{d}\n" for d in self.w.definitions)
         parameters += "".join(f", TILE_MAP({name})" for name in self._maps.values())
+        definitions = "".join(f"{d}\n" for d in self.w.definitions)
+        body = self.w.text()
+        if block == 1 and self.dialect.machine.is_cpu and not _OF_BLOCKS.search(body):
+            function, body = self._apart(parameters, body)
+            definitions += function
         first = "".join(f"  {line}\n" for line in (NEXT, ORDER) if line not in body)
         text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{first}{body}\n}}\n"
         digest = hashlib.sha256(f"{text}{block}{[*self._maps]}".encode()).hexdigest()[:_DIGITS]
@@ -184,6 +190,18 @@ class Builder:
         units = self.units if self.matrix else ""
         kernel = Kernel(name, source, size, (block, 1, 1), self.shared, units, maps)
         return Launch(kernel, tuple(r for r, _ in self._pointers), frozenset(self._writes))
+
+    def _apart(self, parameters: str, body: str) -> tuple[str, str]:
+        """A function with the body of a block, and the kernel's body, which calls it.
+
+        PoCL makes three functions of a kernel for its own callers, and compiles what is in it three times.
+        """
+        axes = sorted(set(_GROUP.findall(body)))
+        given = ", ".join([*self._pointers.values(), *(f"GROUP({a})" for a in axes)])
+        taken = ", ".join([parameters, *(f"i32 group{a}" for a in axes)])
+        inside = _GROUP.sub(r"group\1", body)
+        function = f"APART void {_ENTRY}_block({taken}) {{\n{inside}\n}}\n"
+        return function, f"  {_ENTRY}_block({given});"
 
     def _parameter(self, key: tuple[Root, str], name: str) -> str:
         root, kind = key
