@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.builds.targets import Target, target_named
-from workbench.compiler.errors import DeviceError
+from workbench.compiler.errors import DeviceError, WorkbenchError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes import pipelines
 from workbench.compiler.passes.base import Pipeline
@@ -18,6 +19,7 @@ from workbench.knobs import knobs
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
     from workbench.compiler.builds.runner import Runner
+    from workbench.gpu.run.runner import DeviceRunner
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,40 @@ class _Gpu(Target):
         from workbench.gpu.run.by_lengths import RunnerByLengths  # noqa: PLC0415
         from workbench.gpu.run.runner import DeviceRunner  # noqa: PLC0415
 
+        early = None if is_dynamic(program) else _early(program, device)
         if device is None and not knobs.device and (reason := _unusable()):
             warnings.warn(f"{reason}. It runs on `cpu` now", stacklevel=4)
             return target_named("cpu").prepare(program, source=source, compile=compile)
         if source is not None and compile is not None and is_dynamic(source):
             return RunnerByLengths(program, device, source, compile)
-        return DeviceRunner(program, device)
+        runner = early or DeviceRunner(program, device)
+        if runner.device is not None:
+            runner.device.confirm()
+        return runner
+
+
+def _early(program: Program, device: str | None) -> DeviceRunner | None:
+    """A runner that has made its plan while it is found out whether the device can be used.
+
+    None if that is known, or if there is no device. What fails here fails again where it is said.
+    """
+    from workbench.gpu.run.runner import DeviceRunner  # noqa: PLC0415
+
+    runner = None
+    with suppress(WorkbenchError):
+        is_here = not registry.is_architecture(device or knobs.device)
+        if is_here and not registry.expected(device).confirm(wait=False):
+            runner = DeviceRunner(program, device)
+            runner.plan()
+    return runner
 
 
 def _is_cpu(device: str | None) -> bool:
-    """Whether a device, by default the best one here, is a CPU; one that cannot be used is not."""
+    """Whether a device, by default the best one here, is a CPU."""
     if registry.is_architecture(device or knobs.device):
         return False
     try:
-        return registry.device(device).facts.processor == "CPU"
+        return registry.expected(device).facts.processor == "CPU"
     except DeviceError:
         return False
 

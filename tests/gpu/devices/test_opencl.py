@@ -10,9 +10,12 @@ import pytest
 
 from tests.gpu.devices.kernels import ADD, SUM, built, memory, scalars
 from workbench.compiler.errors import DeviceError
+from workbench.gpu.code.cache import Expected, compiled
+from workbench.gpu.devices import pocl
 from workbench.gpu.devices.opencl_platforms import is_pocl
 from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.devices.registry import device as chosen
+from workbench.gpu.kernels.kernel import Kernel
 from workbench.knobs import knobs
 
 
@@ -92,15 +95,15 @@ def test_a_device_is_there_when_no_cache_can_be_written(tmp_path):
 def test_many_kernels_are_compiled_in_several_processes_where_pocl_has_one_core(
     opencl, monkeypatch
 ):
-    """Here is compiled what fails there, and everything if the other process ends."""
-    prologue = opencl.dialect.prologue
-    with knobs.scope(threads=2), opencl.compiler.team(100) as team:
-        here, there = team
+    """Here is compiled what fails there, and everything if the other processes end."""
+    prologue, here = opencl.dialect.prologue, opencl.compiler
+    with knobs.scope(threads=2), here.team(100) as team:
         with monkeypatch.context() as patch:
             if is_pocl(opencl.device):  # any other OpenCL has threads
                 patch.setattr(here, "compile", None)
-            code = there.compile(prologue + ADD, "add")
-        assert code.log == here.compile(prologue + ADD, "add").log
+            code, other = (there.compile(prologue + ADD, "add") for there in team)
+        assert code.log == other.log == here.compile(prologue + ADD, "add").log
+        there = team[0]
         assert there.key == here.key
         with pytest.raises(DeviceError, match=r"(?s)does not compile.*nonsense"):
             there.compile(prologue + ADD.replace("f32 c)", "f32 c) nonsense"), "add")
@@ -120,3 +123,20 @@ def test_many_kernels_are_compiled_in_several_processes_where_pocl_has_one_core(
 def test_few_kernels_need_no_other_process(opencl):
     with knobs.scope(threads=8), opencl.compiler.team(3) as team:
         assert set(team) == {opencl.compiler}
+
+
+def test_processes_are_expected_for_many_kernels_that_are_missing(tmp_path, opencl, monkeypatch):
+    """Those that the cache or a file has do not count, nor does one that is made twice."""
+    compiler = opencl.compiler
+    if not is_pocl(opencl.device):
+        assert not compiler.expect(0)
+        return
+    asked: list[int] = []
+    monkeypatch.setattr(pocl.Trial, "expect", lambda _, processes: asked.append(processes))
+    kernels = [Kernel(f"k{k}", f"KERNEL(1) k{k}() {{}}\n", (1, 1, 1), (1, 1, 1)) for k in range(12)]
+    with knobs.scope(threads=2, cache=str(tmp_path)):
+        compiled(kernels[:2], compiler, progress=False)
+        expected = Expected(compiler, {"k2"})
+        for kernel in [*kernels, *kernels]:
+            expected.add(kernel)
+    assert asked == [0] + [0] * 7 + [2] * 2

@@ -5,11 +5,20 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from workbench.gpu.devices import pocl, pocl_processor
+import workbench as wb
+from workbench.gpu.devices import pocl, pocl_builtins, pocl_processor, registry
+from workbench.gpu.devices.opencl import OpenCLDevice
+from workbench.gpu.devices.opencl_platforms import is_pocl
+from workbench.gpu.devices.pocl_process import CompilingProcess
+from workbench.gpu.devices.registry import device as opened
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.run import runner
 from workbench.knobs import knobs
 
 RUN = """
@@ -36,21 +45,142 @@ def test_without_a_linker_a_program_runs_on_the_cpu(tmp_path):
     assert "runs on `cpu` now" in done.stderr
 
 
-def test_what_works_is_probed_once(tmp_path, monkeypatch):
-    calls: list[object] = []
+class Started:
+    """Stands for processes that compile: the first one cannot."""
 
-    def run(*args: object, **_: object) -> SimpleNamespace:
-        calls.append(args)
-        return SimpleNamespace(returncode=len(calls) == 1, stderr="Final linking failed")
+    def __init__(self) -> None:
+        self.count, self.ended = 0, 0
 
-    monkeypatch.setattr(subprocess, "run", run)
+    def __call__(self, _: str) -> "Started":
+        self.count += 1
+        return self
+
+    def failure(self) -> str:
+        return "it says: Final linking failed" if self.count == 1 else ""
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@pytest.fixture
+def processes(tmp_path, monkeypatch):
+    """What trials start, in an environment in which none has succeeded."""
+    made = Started()
+    monkeypatch.setattr(pocl, "started", made)
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
     with knobs.scope(cache=str(tmp_path / "cache")):
-        with pytest.raises(pocl.UnusableError, match=r"Final linking failed.*target='cpu'"):
-            pocl.probe("1")
-        for version in ("1", "1", "2"):
-            pocl.probe(version)
-    assert len(calls) == 3
+        yield made
+
+
+def test_what_works_is_tried_once(processes):
+    trial = pocl.Trial("1", "cpu")
+    with pytest.raises(pocl.UnusableError, match=r"Final linking failed.*target='cpu'"):
+        trial.confirm()
+    assert (processes.count, processes.ended, trial.is_over) == (1, 1, False)
+    trial.confirm()
+    for version in ("1", "1", "2"):
+        pocl.Trial(version, "cpu").confirm()
+    assert processes.count == 3
+
+
+def test_the_process_that_has_tried_compiles_and_others_are_started_early(processes):
+    processes.count = 1  # the first one fails
+    trial = pocl.Trial("1", "cpu")
+    assert processes.count == 2  # nothing waits for it yet
+    for expected in (1, 2, 3, 3):
+        trial.expect(expected)
+    assert processes.count == 4
+    trial.confirm()
+    for _ in range(3):
+        trial.process()
+    assert processes.count == 4
+    trial.process()
+    assert processes.count == 5
+
+
+def test_processes_that_nobody_asks_for_end(processes, monkeypatch):
+    processes.count = 1
+    timers: list[threading.Timer] = []
+    monkeypatch.setattr(pocl, "Timer", lambda *a: timers.append(threading.Timer(*a)) or timers[-1])
+    monkeypatch.setattr(pocl, "_SPARE", 0.01)
+    trial = pocl.Trial("1", "cpu")
+    for timer in timers:
+        timer.join()
+    assert (processes.count, processes.ended) == (2, 1)
+    trial.confirm()
+    assert processes.count == 3
+
+
+def test_an_interrupted_trial_begins_again(processes, monkeypatch):
+    def interrupted(_: Started) -> str:
+        raise KeyboardInterrupt
+
+    trial = pocl.Trial("1", "cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(Started, "failure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trial.confirm()
+    assert processes.ended == 1
+    trial.confirm()
+    assert processes.count == 2
+
+
+@pytest.fixture
+def process(tmp_path):
+    """A process that compiles."""
+    device = opened("opencl").device
+    if not is_pocl(device):
+        pytest.skip("another OpenCL compiles in threads")
+    files = (pocl_processor.__file__, pocl_builtins.__file__)
+    made = CompilingProcess(device.name, files, str(tmp_path), os.environ)
+    yield made
+    made.end()
+
+
+def is_there(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="Linux lists processes there")
+def test_a_process_that_ends_leaves_nothing(process, tmp_path):
+    number = process._process.pid  # pyright: ignore[reportPrivateUsage]
+    assert process.failure() == ""
+    assert is_there(number)
+    assert os.getsid(number) == number  # no interrupt from the keyboard reaches it
+    assert list(tmp_path.iterdir())
+    process.end()
+    assert not is_there(number)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_dies_says_so_at_once(process):
+    assert process.failure() == ""
+    process._process.kill()  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises((OSError, EOFError)):
+        process.compile("__kernel void f() {}", "")
+
+
+def test_a_process_that_finds_no_device_says_why(tmp_path):
+    files = (pocl_processor.__file__, pocl_builtins.__file__)
+    process = CompilingProcess("no such device", files, str(tmp_path), os.environ)
+    assert "StopIteration" in process.failure()
+    process.end()
+
+
+@pytest.mark.usefixtures("processes")
+def test_passes_do_not_wait_for_the_trial(monkeypatch):
+    """The device is known while it is tried; to run kernels it has to have succeeded."""
+    order: list[str] = []
+    device = OpenCLDevice()
+    if not is_pocl(device.device):
+        pytest.skip("nothing is tried on another OpenCL")
+    monkeypatch.setitem(registry._open, "opencl:0", device)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Started, "failure", lambda _: order.append("waited") or "")
+    monkeypatch.setattr(runner, "lower", lambda *a: order.append("lowered") or lower(*a))
+    program = wb.parse('module: "main"\nx = @param:x -> float_type, {2}, {1}\n'
+                       'y = neg(x) -> float_type, {2}, {1}\n')  # fmt: skip
+    wb.compile(program, target="gpu", device="opencl")
+    assert order == ["lowered", "waited"]
 
 
 def test_no_folder_and_no_room_are_said(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from pathlib import Path
@@ -18,6 +18,32 @@ from workbench.gpu.kernels.kernel import Kernel
 
 _MAGIC = b"workbench code 1\n"
 _HEAD = struct.Struct("<QQQ32s")
+
+
+class Expected:
+    """Tells a compiler of the kernels that will have to be compiled, while others are still made.
+
+    Args:
+        compiler: The compiler of the device.
+        known: The names of kernels that need not be compiled.
+    """
+
+    def __init__(self, compiler: Compiler, known: Collection[str] = ()) -> None:
+        """Expect none."""
+        self._compiler = compiler
+        self._known = set(known)
+        self._missing = 0
+        self._is_useful = compiler.expect(0)
+        self._folder = cache_folder("kernels") if self._is_useful else None
+
+    def add(self, kernel: Kernel) -> None:
+        """Expect a kernel, unless the cache has it."""
+        if not self._is_useful or kernel.name in self._known:
+            return
+        self._known.add(kernel.name)
+        if not (self._folder and _path(self._folder, kernel, self._compiler).exists()):
+            self._missing += 1
+            self._compiler.expect(self._missing)
 
 
 def compiled(

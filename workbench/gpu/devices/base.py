@@ -105,6 +105,10 @@ class Compiler(ABC):
             DeviceError: The source does not compile; the message has the log and the lines of the source.
         """
 
+    def expect(self, kernels: int) -> bool:
+        """Prepare for so many kernels, which soon have to be compiled; False if there is nothing to do."""
+        return False
+
     @contextmanager
     def team(self, kernels: int) -> Generator[Sequence[Compiler]]:
         """The compilers that share this many kernels, one for each thread.
@@ -149,6 +153,17 @@ class Device(ABC):
     def digest(self) -> str:
         """A name for files of what was measured on it: another device, driver or compiler has another."""
         return hashlib.sha256(f"{self.facts}\n{self.compiler.key}".encode()).hexdigest()[:24]
+
+    def confirm(self, wait: bool = True) -> bool:
+        """Whether it is known that this device can be used.
+
+        Args:
+            wait: Wait until it is known.
+
+        Raises:
+            DeviceError: It cannot be used.
+        """
+        return True
 
     # Memory
 

@@ -32,7 +32,7 @@ from workbench.gpu.devices.opencl_platforms import (
     present,
     pyopencl_module,
 )
-from workbench.gpu.devices.pocl import probe
+from workbench.gpu.devices.pocl import Trial
 from workbench.gpu.devices.pocl_processor import recognise
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 
@@ -126,8 +126,10 @@ class OpenCLDevice(Device):
         self.index = index
         self.device = devices[index]
         self.facts = facts_of(self.device)
+        self._trial: Trial | None = None
         if is_pocl(self.device):
-            probe(f"{self.device.platform.version} {self.device.driver_version}")
+            version = f"{self.device.platform.version} {self.device.driver_version}"
+            self._trial = Trial(version, self.device.name)
             recognise(self.device)
         self._is_here = is_pocl(self.device) and self.facts.processor == "CPU"
         """Whether its memory is the host's, so that copies need no command."""
@@ -141,9 +143,17 @@ class OpenCLDevice(Device):
             self._context = cl.Context([self.device])
             self._queues: WeakSet[_Queue] = WeakSet()
             self._default = self._new_queue()
-        self.compiler = OpenCLCompiler(self._context, self.device, self.facts, optimize)
+        self.compiler = OpenCLCompiler(
+            self._context, self.device, self.facts, optimize, self._trial
+        )
         # A runtime may allocate memory that it does not have, and fail when the memory is written.
         self.pool = Pool(self._name, self._take, self._give, capacity=self.facts.memory)
+
+    def confirm(self, wait: bool = True) -> bool:
+        """Whether PoCL has been tried."""
+        if self._trial is not None and wait:
+            self._trial.confirm()
+        return self._trial is None or self._trial.is_over
 
     @contextmanager
     def _doing(self, what: str) -> Generator[None]:

@@ -8,26 +8,32 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from workbench.compiler.arrays.parallel import threads
-from workbench.gpu.devices import pocl_processor
 from workbench.gpu.devices.base import Code, Compiler, DeviceFacts
 from workbench.gpu.devices.messages import compile_error
-from workbench.gpu.devices.opencl_platforms import is_pocl, machine_of, pyopencl_module
+from workbench.gpu.devices.opencl_platforms import machine_of, pyopencl_module
+from workbench.gpu.devices.pocl import Trial
 from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
-from workbench.gpu.devices.pocl_process import CompilingProcess, compiling_process
+from workbench.gpu.devices.pocl_process import CompilingProcess
 from workbench.gpu.dialect import opencl_dialect
-from workbench.knobs import environment
 
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
-KERNELS_PER_PROCESS = 8
-"""Kernels that PoCL compiles in about twice the half second in which another process starts to."""
+KERNELS_PER_PROCESS = 4
+"""Kernels that PoCL compiles in about the half second in which another process starts to."""
 
 
 class OpenCLCompiler(Compiler):
     """OpenCL C, compiled by the driver of one device."""
 
-    def __init__(self, context: Any, device: Any, facts: DeviceFacts, optimize: bool) -> None:
-        """Compile for this device of that context."""
+    def __init__(
+        self,
+        context: Any,
+        device: Any,
+        facts: DeviceFacts,
+        optimize: bool,
+        trial: Trial | None = None,
+    ) -> None:
+        """Compile for this device of that context; PoCL's has a trial."""
         self._context = context
         self._device = device
         self._facts = facts
@@ -37,7 +43,7 @@ class OpenCLCompiler(Compiler):
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
         if not optimize:
             self._options += " -cl-opt-disable"
-        self._is_pocl = is_pocl(device)
+        self._trial = trial
         self.with_header: list[str] = []
         """Kernels that PoCL compiled with its own header, because they call what is not declared."""
 
@@ -51,7 +57,8 @@ class OpenCLCompiler(Compiler):
     def compile(self, source: str, name: str) -> Code:
         """The code of a source with one kernel."""
         cl = pyopencl_module()
-        if self._is_pocl:
+        if self._trial is not None:
+            self._trial.confirm()
             with suppress(cl.Error):  # if it calls what is not declared, or is wrong
                 return self._code(self._program(DECLARATIONS + source), NO_HEADER)
         program = self._program(source)
@@ -60,26 +67,35 @@ class OpenCLCompiler(Compiler):
         except cl.Error as error:
             log = self._log(program) or str(error)
             raise compile_error(f"OpenCL for {self._facts.name}", name, source, log) from error
-        if self._is_pocl:
+        if self._trial is not None:
             self.with_header.append(name)
         return code
 
+    def expect(self, kernels: int) -> bool:
+        """Start the processes that will compile them; no other OpenCL than PoCL has any."""
+        if self._trial is None:
+            return False
+        self._trial.expect(_processes_for(kernels))
+        return True
+
     @contextmanager
     def team(self, kernels: int) -> Generator[Sequence[Compiler]]:
-        """This compiler; PoCL uses one core at a time, so many kernels are shared with other processes."""
-        if not self._is_pocl:
+        """Several threads; with PoCL this compiler, or for many kernels other processes."""
+        if self._trial is None:
             with super().team(kernels) as same:
                 yield same
             return
-        others = min(threads() - 1, kernels // KERNELS_PER_PROCESS)
-        name, processors, variables = self._device.name, pocl_processor.__file__, environment()
         with ExitStack() as stack:
-            team: list[Compiler] = [self]
-            with suppress(OSError):
-                for _ in range(others):
-                    process = stack.enter_context(compiling_process(name, processors, variables))
-                    team.append(_InProcess(self, process))
-            yield team
+            yield list(self._processes(self._trial, kernels, stack)) or [self]
+
+    def _processes(self, trial: Trial, kernels: int, stack: ExitStack) -> Generator[Compiler]:
+        """The other processes; this one only waits, as PoCL keeps it from asking while it compiles here."""
+        trial.confirm()
+        with suppress(OSError):
+            for _ in range(_processes_for(kernels)):
+                process = trial.process()
+                stack.callback(process.end)
+                yield _InProcess(self, process)
 
     def compile_in(self, process: CompilingProcess, source: str) -> Code | None:
         """The code of a source from another process; None if it does not compile with our declarations."""
@@ -115,6 +131,12 @@ class _InProcess(Compiler):
         with suppress(OSError, EOFError):
             made = self._here.compile_in(self._process, source)
         return made or self._here.compile(source, name)
+
+
+def _processes_for(kernels: int) -> int:
+    """The processes that share so many kernels; none, if one would compile them all."""
+    wanted = min(threads(), kernels // KERNELS_PER_PROCESS)
+    return wanted if wanted > 1 else 0
 
 
 def _named(log: str) -> str:

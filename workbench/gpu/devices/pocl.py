@@ -1,4 +1,4 @@
-"""PoCL, OpenCL on the CPU: the folder that it keeps programs in, and a probe, as it aborts where it fails."""
+"""PoCL, OpenCL on the CPU: the folder that it keeps programs in, and a trial, as it aborts where it fails."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import atexit
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock, Timer
 
 from workbench.compiler.errors import DeviceError
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept, trim
 from workbench.gpu.devices import pocl_builtins, pocl_processor
+from workbench.gpu.devices.pocl_process import CompilingProcess
 from workbench.knobs import environment, suggest
 
 _IDLE = 24 * 3600
@@ -24,23 +25,8 @@ _IDLE = 24 * 3600
 
 _ROOM = bytes(1 << 16)
 """What is written to see whether there is room."""
-_SECONDS = 120
-_PROBE = """
-import runpy
-import sys
-import pyopencl as cl
-device = [d for p in cl.get_platforms() if "Portable" in p.name for d in p.get_devices()][0]
-processor = runpy.run_path(sys.argv[1])  # it holds the strings that the device points to
-processor["recognise"](device)
-builtins = runpy.run_path(sys.argv[2])  # as kernels are compiled: PoCL's own header takes it 0.1 s
-context = cl.Context([device])
-queue = cl.CommandQueue(context)
-source = "__kernel void probe(__global float *x) { x[get_local_id(0)] = 1; }"
-buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 64)
-program = cl.Program(context, builtins["DECLARATIONS"] + source).build(builtins["NO_HEADER"])
-program.probe(queue, (16,), (16,), buffer)
-queue.finish()
-"""
+_SPARE = 30.0
+"""Seconds for which a process waits for kernels to compile."""
 
 
 class UnusableError(DeviceError):
@@ -95,49 +81,115 @@ def _temporary() -> Path:
     return folder
 
 
-def probe(version: str) -> None:
-    """Let a process of its own compile and run a kernel, unless one has done so in this environment.
+class Trial:
+    """Other processes that compile and run a kernel before this one does, as PoCL ends one that cannot.
+
+    One goes on beside this process until someone wants to know how it ended. There is none if one has
+    succeeded in this environment before. They compile more kernels for whoever asks for them soon.
 
     Args:
-        version: What is probed; another version is probed again.
+        version: What is tried; another version is tried again.
+        device: The name of PoCL's device.
+    """
+
+    def __init__(self, version: str, device: str) -> None:
+        """Begin."""
+        self._version, self._device = version, device
+        self._lock = Lock()
+        self._waiting: list[CompilingProcess] = []
+        self._linker = ""
+        self._is_over = False
+        with suppress(OSError):  # what cannot begin now is said later
+            self._begin()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known that PoCL can be used."""
+        return self._is_over
+
+    def confirm(self) -> None:
+        """Wait until a kernel has run; where that failed, the next call tries again.
+
+        Raises:
+            UnusableError: It failed.
+        """
+        with self._lock:
+            if self._is_over:
+                return
+            try:
+                if not self._waiting:
+                    self._begin()
+                reason = "" if self._is_over else self._waiting[0].failure()
+            except OSError as error:
+                reason = str(error)
+            except BaseException:
+                self._end()
+                raise
+            if reason:
+                self._end()
+                missing = "" if self._linker else "there is no linker `ld` on the PATH; "
+                raise UnusableError(_advice(missing + reason))
+            if not self._is_over and (mark := self._mark()):
+                keep(mark, b"")
+            self._is_over = True
+
+    def expect(self, processes: int) -> None:
+        """Start processes that are soon asked for; those that are not end after a while."""
+        with self._lock, suppress(OSError):
+            self._start(processes)
+
+    def process(self) -> CompilingProcess:
+        """A process to compile with, which the caller ends.
+
+        Raises:
+            OSError: There can be none.
+        """
+        with self._lock:
+            return self._waiting.pop(0) if self._waiting else started(self._device)
+
+    def _begin(self) -> None:
+        self._linker = shutil.which("ld") or ""
+        mark = self._mark()
+        self._is_over = not sys.executable or (mark is not None and kept(mark) is not None)
+        if not self._is_over:
+            self._start(1)
+
+    def _start(self, processes: int) -> None:
+        """Have so many processes wait, for a while."""
+        if len(self._waiting) < processes:
+            timer = Timer(_SPARE, self._drop)
+            timer.daemon = True
+            timer.start()
+        while len(self._waiting) < processes:
+            self._waiting.append(started(self._device))
+
+    def _drop(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        while self._waiting:
+            self._waiting.pop().end()
+
+    def _mark(self) -> Path | None:
+        """The file that says that a kernel has run in this environment."""
+        place = environment()["POCL_CACHE_DIR"]
+        key = "\n".join((self._version, sys.executable, os.path.realpath(self._linker), place))
+        folder = cache_folder("pocl")
+        return (
+            folder / f"probed-{hashlib.sha256(key.encode()).hexdigest()[:16]}" if folder else None
+        )
+
+
+def started(device: str) -> CompilingProcess:
+    """A process that compiles for PoCL's device of that name.
 
     Raises:
-        UnusableError: It failed.
+        OSError: There can be no other process.
     """
-    linker = shutil.which("ld") or ""
-    key = "\n".join(
-        (version, sys.executable, os.path.realpath(linker), environment()["POCL_CACHE_DIR"])
-    )
-    folder = cache_folder("pocl")
-    done = folder / f"probed-{hashlib.sha256(key.encode()).hexdigest()[:16]}" if folder else None
-    if not sys.executable or (done and kept(done) is not None):
-        return
-    if reason := _failed():
-        raise UnusableError(
-            _advice(reason if linker else f"there is no linker `ld` on the PATH; {reason}")
-        )
-    if done:
-        keep(done, b"")
-
-
-def _failed() -> str:
-    """The reason why a kernel cannot be compiled here; empty if it can."""
-    try:
-        with tempfile.TemporaryDirectory(dir=environment()["POCL_CACHE_DIR"]) as folder:
-            done = subprocess.run(
-                [sys.executable, "-c", _PROBE, pocl_processor.__file__, pocl_builtins.__file__],
-                env=environment(POCL_CACHE_DIR=folder, PYOPENCL_NO_CACHE="1"),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if not done.returncode:
-        return ""
-    return f"it says: {' '.join(done.stderr.split())[-300:]}"
+    files = (pocl_processor.__file__, pocl_builtins.__file__)
+    variables = environment()
+    return CompilingProcess(device, files, variables["POCL_CACHE_DIR"], variables)
 
 
 def _advice(reason: str) -> str:

@@ -92,11 +92,26 @@ def device(spec: str | None = None) -> Device:
             ``WORKBENCH_DEVICE``, or else the best device: HIP, CUDA, OpenCL on a GPU, OpenCL on a CPU.
 
     Raises:
-        DeviceError: There is no such device; the message lists the devices, or says what is missing.
+        DeviceError: There is no such device; the message lists the devices, or says what is missing. Or it
+            cannot be used.
+    """
+    found = expected(spec)
+    found.confirm()
+    return found
+
+
+def expected(spec: str | None = None) -> Device:
+    """The device with a name, of which it may not be known yet whether it can be used.
+
+    Args:
+        spec: As for ``device``.
+
+    Raises:
+        DeviceError: There is no such device.
     """
     spec = spec or knobs.device
     if not spec:
-        return device(_best())
+        return expected(_best())
     kind, rest = _split(spec)
     if rest and not rest.isdigit():
         raise DeviceError(
@@ -131,7 +146,7 @@ def compiler_for(spec: str | None = None) -> Compiler:
     if is_architecture(spec):
         kind, arch = _split(spec)
         return cast("Compiler", _runtime(kind).compiler(arch))
-    return device(spec).compiler
+    return expected(spec).compiler
 
 
 def is_architecture(spec: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels import matrix_bytes, matrix_tiles, warpgroup
 from workbench.gpu.kernels.elementwise import elementwise
-from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
+from workbench.gpu.kernels.kernel import Kernel, Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
 from workbench.gpu.lowering.arena import arranged, roots_of
 from workbench.gpu.lowering.host import why_on_host
@@ -61,13 +61,21 @@ class Lowering:
         program: The compiled program, without dynamic shapes.
         dialect: The dialect that kernels are printed in.
         choices: Picks variants of kernels.
+        made: Called with most kernels when they are made.
     """
 
-    def __init__(self, program: Program, dialect: Dialect, choices: Choices | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        dialect: Dialect,
+        choices: Choices | None = None,
+        made: Callable[[Kernel], None] | None = None,
+    ) -> None:
         """Start without places."""
         self.program = program
         self.choices = choices or Choices()
         self.dialect = dialect
+        self._tell = made
         self.places: dict[tuple[int, int], Place] = {}
         self.steps: list[Step] = []
         self.literals: dict[Root, Array] = {}
@@ -305,13 +313,19 @@ class Lowering:
         schedule = schedule_of(instruction.op)
         made = schedule(self, instruction) if schedule is not None else None
         if schedule is not None and made is not None:
-            return scheduled(made, schedule)
+            return self._told(scheduled(made, schedule))
         if not has_value(instruction):
             return None
         purpose = kernel_text(instruction)
         inputs, outputs = self.inputs(instruction), self.outputs(instruction)
         one = elementwise(self.dialect, purpose, instruction, inputs, outputs)
-        return scheduled([one], elementwise)
+        return self._told(scheduled([one], elementwise))
+
+    def _told(self, launches: list[Launch]) -> list[Launch]:
+        if self._tell is not None:
+            for one in launches:
+                self._tell(one.kernel)
+        return launches
 
     def _decides(self, instruction: Instruction) -> bool:
         """Whether an instruction is an ``if`` whose modules can be lowered to steps."""
@@ -433,6 +447,18 @@ def _bytes(shape: Shape) -> int:
     return shape.element_space * shape.type.size if shape.is_tensor else 0
 
 
-def lower(program: Program, dialect: Dialect, choices: Choices | None = None) -> Plan:
-    """The plan of a program's run; without choices, its kernels are those of least estimated time."""
-    return Lowering(program, dialect, choices).plan()
+def lower(
+    program: Program,
+    dialect: Dialect,
+    choices: Choices | None = None,
+    made: Callable[[Kernel], None] | None = None,
+) -> Plan:
+    """The plan of a program's run; without choices, its kernels are those of least estimated time.
+
+    Args:
+        program: The compiled program, without dynamic shapes.
+        dialect: The dialect that kernels are printed in.
+        choices: Picks variants of kernels.
+        made: Called with most kernels when they are made.
+    """
+    return Lowering(program, dialect, choices, made).plan()

@@ -19,10 +19,10 @@ from workbench.compiler.report.tuning import Tuning
 from workbench.compiler.run.results import Hook
 from workbench.compiler.run.team import Team
 from workbench.gpu.choices import NONE, Choices, shipped
-from workbench.gpu.code.cache import compiled
+from workbench.gpu.code.cache import Expected, compiled
 from workbench.gpu.code.saved import known_codes, saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device
-from workbench.gpu.devices.registry import compiler_for, device, is_architecture
+from workbench.gpu.devices.registry import compiler_for, expected, is_architecture
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import Plan
 from workbench.gpu.report.kernels import kernels_of
@@ -51,7 +51,7 @@ class DeviceRunner(Runner):
         """Find the device, or the compiler for the architecture."""
         super().__init__(program)
         self.spec = spec = spec or knobs.device or None
-        self.device: Device | None = None if is_architecture(spec) else device(spec)
+        self.device: Device | None = None if is_architecture(spec) else expected(spec)
         self.compiler: Compiler = (
             compiler_for(spec) if self.device is None else self.device.compiler
         )
@@ -79,7 +79,9 @@ class DeviceRunner(Runner):
             version, known = self._plan or (-1, None)
             if known is None or version != self.program.version:
                 chosen = {**self._shipped, **self._choices}
-                known = lower(self.program, self.compiler.dialect, Choices(chosen))
+                trusted = {k.name for k in self._trusted if k.device == self.compiler.key}
+                tell = Expected(self.compiler, trusted).add
+                known = lower(self.program, self.compiler.dialect, Choices(chosen), tell)
                 self._plan = (self.program.version, known)
             return known
 
