@@ -12,10 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 import workbench as wb
-from workbench.gpu.devices import pocl, pocl_builtins, pocl_processor, registry
+from workbench.gpu.devices import pocl, pocl_processor, registry
 from workbench.gpu.devices.opencl import OpenCLDevice
 from workbench.gpu.devices.opencl_platforms import is_pocl
-from workbench.gpu.devices.pocl_process import CompilingProcess
 from workbench.gpu.devices.registry import device as opened
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.run import runner
@@ -126,13 +125,13 @@ def test_an_interrupted_trial_begins_again(processes, monkeypatch):
 
 
 @pytest.fixture
-def process(tmp_path):
+def process(tmp_path, monkeypatch):
     """A process that compiles."""
     device = opened("opencl").device
     if not is_pocl(device):
         pytest.skip("another OpenCL compiles in threads")
-    files = (pocl_processor.__file__, pocl_builtins.__file__)
-    made = CompilingProcess(device.name, files, str(tmp_path), os.environ)
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+    made = pocl.started(device.name)
     yield made
     made.end()
 
@@ -160,9 +159,9 @@ def test_a_process_that_dies_says_so_at_once(process):
         process.compile("__kernel void f() {}", "")
 
 
-def test_a_process_that_finds_no_device_says_why(tmp_path):
-    files = (pocl_processor.__file__, pocl_builtins.__file__)
-    process = CompilingProcess("no such device", files, str(tmp_path), os.environ)
+def test_a_process_that_finds_no_device_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+    process = pocl.started("no such device")
     assert "StopIteration" in process.failure()
     process.end()
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock, Timer
 
@@ -187,7 +188,10 @@ def started(device: str) -> CompilingProcess:
     Raises:
         OSError: There can be no other process.
     """
-    files = (pocl_processor.__file__, pocl_builtins.__file__)
+    library = find_spec("pyopencl._cl")
+    if library is None or library.origin is None:
+        raise OSError("pyopencl has no library")
+    files = (library.origin, pocl_processor.__file__, pocl_builtins.__file__)
     variables = environment()
     return CompilingProcess(device, files, variables["POCL_CACHE_DIR"], variables)
 

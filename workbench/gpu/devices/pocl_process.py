@@ -5,6 +5,7 @@ The file imports nothing of the workbench: the other process runs it alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import runpy
 import shutil
@@ -13,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import byref, c_char_p, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 from typing import IO, Any
 
 _LENGTH = struct.Struct("<q")
@@ -29,6 +31,10 @@ import runpy
 import sys
 runpy.run_path(sys.argv[1])["serve"](*sys.argv[2:])
 """
+_PLATFORM_NAME, _NAME, _VERSION = 0x0902, 0x102B, 0x102F
+_ALL, _READ_WRITE = 0xFFFFFFFF, 1
+_BINARY_SIZES, _BINARIES, _LOG = 0x1165, 0x1166, 0x1183
+"""OpenCL's numbers for what it is asked, and for kinds of devices and memory."""
 _FIRST = "__kernel void first(__global float *x) { x[get_local_id(0)] = 1; }"
 
 
@@ -46,7 +52,7 @@ class CompilingProcess:
 
         Args:
             device: The name of PoCL's device.
-            files: The paths of ``pocl_processor`` and ``pocl_builtins``.
+            files: The paths of a library with OpenCL's functions, ``pocl_processor`` and ``pocl_builtins``.
             folder: The folder in which it gets its own.
             environment: The variables of the process.
 
@@ -55,7 +61,7 @@ class CompilingProcess:
         """
         self._folder = Path(tempfile.mkdtemp(dir=folder))
         command = [sys.executable, "-c", _SERVE, __file__, device, *files]
-        own = {"POCL_CACHE_DIR": str(self._folder), "PYOPENCL_NO_CACHE": "1"}
+        own = {"POCL_CACHE_DIR": str(self._folder)}
         try:
             self._process = _begun(command, {**environment, **own}, self._folder / _SAID)
         except OSError:
@@ -122,43 +128,100 @@ def _end(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def serve(device: str, processors: str, builtins: str) -> None:
+def serve(device: str, library: str, processors: str, builtins: str) -> None:
     """Answer the questions on standard input, until there are no more, as the other process."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # for what PoCL prints
     with answers:
-        build = _builder(device, processors, runpy.run_path(builtins))
+        pocl = _Pocl(library, device, runpy.run_path(processors))
+        pocl.run(runpy.run_path(builtins))
         _send(answers, b"")
         while source := _received(sys.stdin.buffer, last=True):
             options = _received(sys.stdin.buffer)
-            _send(answers, *build(source.decode(), options))
+            _send(answers, *pocl.built(source, options))
 
 
-def _builder(name: str, processors: str, builtins: Mapping[str, str]) -> Any:
-    """A function that compiles a source with options, once a kernel has been compiled and run."""
-    cl: Any = import_module("pyopencl")
-    platforms = [p for p in cl.get_platforms() if "Portable" in p.name]
-    device = next(d for p in platforms for d in p.get_devices() if d.name == name)
-    processor = runpy.run_path(processors)  # it holds the strings that the device points to
-    processor["recognise"](device)
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    first = cl.Program(context, builtins["DECLARATIONS"] + _FIRST).build(builtins["NO_HEADER"])
-    first.first(queue, (16,), (16,), cl.Buffer(context, cl.mem_flags.READ_WRITE, 64))
-    queue.finish()
+class _Pocl:
+    """PoCL by OpenCL's own functions, as importing pyopencl takes longer than compiling two kernels."""
 
-    def build(source: str, options: bytes) -> tuple[bytes, bytes]:
-        assert processor
-        program = cl._cl._Program(context, source)
+    def __init__(self, library: str, name: str, processor: Mapping[str, Any]) -> None:
+        self._cl = ctypes.CDLL(library)
+        self._processor = processor  # it holds the strings that the device points to
+        self._device = next(d for d in self._devices() if self._said(d, _NAME) == name)
+        version = self._said(self._device, _VERSION)
+        processor["recognise"](SimpleNamespace(version=version, int_ptr=self._device.value))
+        self._context = self._made("clCreateContext", None, 1, byref(self._device), None, None)
+
+    def run(self, builtins: Mapping[str, str]) -> None:
+        """Compile and run a first kernel."""
+        source = (builtins["DECLARATIONS"] + _FIRST).encode()
+        program = self._program(source)
+        self._call("clBuildProgram", program, 0, None, builtins["NO_HEADER"].encode(), None, None)
+        kernel = self._made("clCreateKernel", program, b"first")
+        buffer = self._made(
+            "clCreateBuffer", self._context, c_uint64(_READ_WRITE), c_size_t(64), None
+        )
+        self._call("clSetKernelArg", kernel, 0, c_size_t(8), byref(buffer))
+        queue = self._made("clCreateCommandQueue", self._context, self._device, c_uint64(0))
+        items = byref(c_size_t(16))
+        self._call("clEnqueueNDRangeKernel", queue, kernel, 1, None, items, items, 0, None, None)
+        self._call("clFinish", queue)
+
+    def built(self, source: bytes, options: bytes) -> tuple[bytes, bytes]:
+        """The binary and the log of a source; nothing if it does not compile."""
+        program = self._program(source)
         try:
-            program._build(options=options, devices=[device])
-        except cl.Error:
+            self._call("clBuildProgram", program, 1, byref(self._device), options, None, None)
+        except RuntimeError:
             return b"", b""
-        (binary,) = program.get_info(cl.program_info.BINARIES)
-        log = program.get_build_info(device, cl.program_build_info.LOG)
-        return bytes(binary), log.encode()
+        (size,) = struct.unpack("N", self._info("clGetProgramInfo", program, _BINARY_SIZES))
+        binary = ctypes.create_string_buffer(size)
+        pointers = (c_void_p * 1)(ctypes.addressof(binary))
+        length = c_size_t(ctypes.sizeof(pointers))
+        self._call("clGetProgramInfo", program, _BINARIES, length, pointers, None)
+        log = self._info("clGetProgramBuildInfo", program, self._device, _LOG)
+        return binary.raw, log.rstrip(b"\0")
 
-    return build
+    def _devices(self) -> Iterator[c_void_p]:
+        for platform in self._listed("clGetPlatformIDs"):
+            if b"Portable" in self._info("clGetPlatformInfo", platform, _PLATFORM_NAME):
+                yield from self._listed("clGetDeviceIDs", platform, c_uint64(_ALL))
+
+    def _said(self, device: c_void_p, what: int) -> str:
+        return self._info("clGetDeviceInfo", device, what).rstrip(b"\0").decode()
+
+    def _program(self, source: bytes) -> c_void_p:
+        texts = (c_char_p * 1)(source)
+        return self._made("clCreateProgramWithSource", self._context, 1, texts, None)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if status := getattr(self._cl, name)(*arguments):
+            raise RuntimeError(f"{name} failed: {status}")
+
+    def _made(self, name: str, *arguments: Any) -> c_void_p:
+        """What a function makes, which sets a status."""
+        function, status = getattr(self._cl, name), ctypes.c_int32()
+        function.restype = c_void_p
+        made = function(*arguments, byref(status))
+        if status.value:
+            raise RuntimeError(f"{name} failed: {status.value}")
+        return c_void_p(made)
+
+    def _listed(self, name: str, *arguments: Any) -> list[c_void_p]:
+        """What a function lists that is asked for the number first."""
+        count = ctypes.c_uint32()
+        self._call(name, *arguments, 0, None, byref(count))
+        found = (c_void_p * count.value)()
+        self._call(name, *arguments, count, found, None)
+        return [c_void_p(one) for one in found]
+
+    def _info(self, name: str, *arguments: Any) -> bytes:
+        """What a function says that is asked for the size first."""
+        size = c_size_t()
+        self._call(name, *arguments, c_size_t(0), None, byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        self._call(name, *arguments, size, text, None)
+        return text.raw
 
 
 def _send(file: IO[bytes], *parts: bytes) -> None:
