@@ -63,7 +63,7 @@ class Started:
 
 @pytest.fixture
 def processes(tmp_path, monkeypatch):
-    """What trials start, in an environment in which none has succeeded."""
+    """The processes that trials start, in an environment in which none has succeeded."""
     made = Started()
     monkeypatch.setattr(pocl, "started", made)
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))

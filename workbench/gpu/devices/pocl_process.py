@@ -199,7 +199,7 @@ class _Pocl:
             raise RuntimeError(f"{name} failed: {status}")
 
     def _made(self, name: str, *arguments: Any) -> c_void_p:
-        """What a function makes, which sets a status."""
+        """The object that a function makes, which sets a status."""
         function, status = getattr(self._cl, name), ctypes.c_int32()
         function.restype = c_void_p
         made = function(*arguments, byref(status))
@@ -208,7 +208,7 @@ class _Pocl:
         return c_void_p(made)
 
     def _listed(self, name: str, *arguments: Any) -> list[c_void_p]:
-        """What a function lists that is asked for the number first."""
+        """The list of a function that is asked for the number first."""
         count = ctypes.c_uint32()
         self._call(name, *arguments, 0, None, byref(count))
         found = (c_void_p * count.value)()
@@ -216,7 +216,7 @@ class _Pocl:
         return [c_void_p(one) for one in found]
 
     def _info(self, name: str, *arguments: Any) -> bytes:
-        """What a function says that is asked for the size first."""
+        """The answer of a function that is asked for the size first."""
         size = c_size_t()
         self._call(name, *arguments, c_size_t(0), None, byref(size))
         text = ctypes.create_string_buffer(size.value)
