@@ -173,9 +173,9 @@ DEVICE u16 f64_half(f64 x) {
 """
 
 _APART = """\
-#define APART static __attribute__((noinline, min_vector_width({bits})))
+#define APART static __attribute__((noinline, min_vector_width(512)))
 """
-"""LLVM uses the widest registers in a function that asks for them; PoCL's own functions ask for all."""
+"""LLVM uses registers of 64 bytes, where there are any, in a function that asks for them; PoCL's own do."""
 
 _CPP = _TYPES.format(long="long long") + _CPP_WORDS + _FAST_WORDS
 CUDA = Dialect("cuda", _CPP + _CUDA_ORDER + _CUDA_HALVES, Machine(warp=32))
@@ -192,8 +192,8 @@ _OPENCL = _TYPES.format(long="long") + _IN_ORDER + _OPENCL_WORDS + _NAN_WORDS
 
 def opencl_dialect(machine: Machine) -> Dialect:
     """OpenCL C for a device; without shuffles, which OpenCL C 1.2 lacks."""
-    prologue = _OPENCL + _APART.format(bits=8 * machine.vector) + CPU_MATH
-    return Dialect("opencl", prologue if machine.is_cpu else _OPENCL, machine, shuffles=False)
+    prologue = _OPENCL + _APART + CPU_MATH if machine.is_cpu else _OPENCL
+    return Dialect("opencl", prologue, machine, shuffles=False)
 
 
 OPENCL = opencl_dialect(CPU)
