@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +50,7 @@ class Started:
 
     def __init__(self) -> None:
         self.count, self.ended = 0, 0
+        self.is_there, self.compiled = True, 0
 
     def __call__(self, _: str) -> "Started":
         self.count += 1
@@ -90,11 +92,34 @@ def test_the_process_that_has_tried_compiles_and_others_are_started_early(proces
         trial.expect(expected)
     assert processes.count == 4
     trial.confirm()
-    for _ in range(3):
-        trial.process()
-    assert processes.count == 4
-    trial.process()
-    assert processes.count == 5
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(trial.process())
+        assert processes.count == 4
+        stack.enter_context(trial.process())
+        assert processes.count == 5
+
+
+def test_a_process_waits_for_further_kernels(processes):
+    processes.count = 1
+    trial = pocl.Trial("1", "cpu")
+    for _ in range(2):
+        with trial.process():
+            assert processes.count == 2
+    with pytest.raises(KeyboardInterrupt), trial.process():  # it may be in the middle of one
+        raise KeyboardInterrupt
+    assert processes.ended == 1
+
+
+@pytest.mark.parametrize(("attribute", "value"), [("is_there", False), ("compiled", 500)])
+def test_a_process_that_has_died_or_compiled_much_ends(processes, attribute, value):
+    processes.count = 1
+    trial = pocl.Trial("1", "cpu")
+    with trial.process():
+        setattr(processes, attribute, value)
+    assert processes.ended == 1
+    with trial.process():
+        assert processes.count == 3
 
 
 def test_processes_that_nobody_asks_for_end(processes, monkeypatch):

@@ -18,8 +18,8 @@ from workbench.gpu.dialect import opencl_dialect
 
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
-KERNELS_PER_PROCESS = 4
-"""Kernels that PoCL compiles in about the half second in which another process starts to."""
+KERNELS_PER_PROCESS = 8
+"""Kernels that PoCL compiles in about the second in which two other processes start to."""
 
 
 class OpenCLCompiler(Compiler):
@@ -93,9 +93,7 @@ class OpenCLCompiler(Compiler):
         trial.confirm()
         with suppress(OSError):
             for _ in range(_processes_for(kernels)):
-                process = trial.process()
-                stack.callback(process.end)
-                yield _InProcess(self, process)
+                yield _InProcess(self, stack.enter_context(trial.process()))
 
     def compile_in(self, process: CompilingProcess, source: str) -> Code | None:
         """The code of a source from another process; None if it does not compile with our declarations."""

@@ -9,7 +9,8 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock, Timer
@@ -28,6 +29,8 @@ _ROOM = bytes(1 << 16)
 """What is written to see whether there is room."""
 _SPARE = 30.0
 """Seconds for which a process waits for kernels to compile."""
+_MOST_KERNELS = 500
+"""Kernels after which a process ends, as PoCL keeps all of them in its folder."""
 
 
 class UnusableError(DeviceError):
@@ -98,6 +101,7 @@ class Trial:
         self._version, self._device = version, device
         self._lock = Lock()
         self._waiting: list[CompilingProcess] = []
+        self._timer: Timer | None = None
         self._linker = ""
         self._is_over = False
         with suppress(OSError):  # what cannot begin now is said later
@@ -139,14 +143,26 @@ class Trial:
         with self._lock, suppress(OSError):
             self._start(processes)
 
-    def process(self) -> CompilingProcess:
-        """A process to compile with, which the caller ends.
+    @contextmanager
+    def process(self) -> Generator[CompilingProcess]:
+        """A process to compile with; it waits for more kernels afterwards, unless it was interrupted.
 
         Raises:
             OSError: There can be none.
         """
         with self._lock:
-            return self._waiting.pop(0) if self._waiting else started(self._device)
+            found = self._waiting.pop(0) if self._waiting else started(self._device)
+        try:
+            yield found
+        except BaseException:
+            found.end()
+            raise
+        with self._lock:
+            if found.is_there and found.compiled < _MOST_KERNELS:
+                self._waiting.append(found)
+                self._drop_later()
+            else:
+                found.end()
 
     def _begin(self) -> None:
         self._linker = shutil.which("ld") or ""
@@ -158,11 +174,17 @@ class Trial:
     def _start(self, processes: int) -> None:
         """Have so many processes wait, for a while."""
         if len(self._waiting) < processes:
-            timer = Timer(_SPARE, self._drop)
-            timer.daemon = True
-            timer.start()
+            self._drop_later()
         while len(self._waiting) < processes:
             self._waiting.append(started(self._device))
+
+    def _drop_later(self) -> None:
+        """Let those that wait end after a while, from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = Timer(_SPARE, self._drop)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _drop(self) -> None:
         with self._lock:

@@ -73,6 +73,13 @@ class CompilingProcess:
         assert self._process.stdout is not None
         self._questions, self._answers = self._process.stdin, self._process.stdout
         self._is_ready = False
+        self.compiled = 0
+        """Sources that it was asked to compile."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
 
     def failure(self) -> str:
         """Wait until the first kernel has run. The reason why it has not; empty if it has."""
@@ -102,6 +109,7 @@ class CompilingProcess:
         """
         if reason := self.failure():
             raise EOFError(reason)
+        self.compiled += 1
         _send(self._questions, source.encode(), options.encode())
         binary, log = _received(self._answers), _received(self._answers)
         return (binary, log.decode("utf-8", "replace")) if binary else None
