@@ -165,11 +165,8 @@ def test_only_constants_are_loaded_before_other_kernels_have_ended(program: Prog
 @pytest.mark.parametrize(
     ("program", "capability", "last"),
     [
-        (
-            product(256, 4096, 256, type="float"),
-            80,
-            "COPIES_WAIT(",
-        ),  # long: when its sums are there
+        # Long: when its sums are there.
+        (product(256, 4096, 256, type="float"), 80, "COPIES_WAIT("),
         (product(16, 64, 16, type="float"), 80, None),
         (product(1024, 4096, 1024), 80, "COPIES_WAIT("),
         (product(16, 64, 16), 80, None),

@@ -239,15 +239,28 @@ def matched(rule: Rule, root: Instruction) -> Match | None:
     return match_of(rule, root) if test is None or test(root) else None
 
 
-def first_applied(attempts: Sequence[Attempt], root: Instruction) -> Instruction | None:
-    """The result of the first of some candidates that applies at an instruction."""
+Apply: TypeAlias = Callable[[Rule, Instruction, Match], Instruction | Decline]
+"""Applies a rule to its match, or declines."""
+
+
+def first_applied(
+    attempts: Sequence[Attempt], root: Instruction, apply: Apply | None = None
+) -> Instruction | None:
+    """The result of the first of some candidates that applies at an instruction.
+
+    Args:
+        attempts: The candidates.
+        root: The instruction.
+        apply: Applies one; by default ``apply_match``.
+    """
+    apply = apply or apply_match
     is_dynamic = root.shape.dims is not None
     for test, one in attempts:
         if (is_dynamic and not one.dynamic) or (test is not None and not test(root)):
             continue
         match = match_of(one, root)
         if match is not None:
-            answer = apply_match(one, root, match)
+            answer = apply(one, root, match)
             if isinstance(answer, Instruction):
                 return answer
     return None

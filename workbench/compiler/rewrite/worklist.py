@@ -13,7 +13,14 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.rewrite.pattern import Match
-from workbench.compiler.rewrite.rule import Attempt, Rule, apply_match, attempt, match_of
+from workbench.compiler.rewrite.rule import (
+    Attempt,
+    Decline,
+    Rule,
+    apply_match,
+    attempt,
+    first_applied,
+)
 
 
 class Candidates:
@@ -157,6 +164,13 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
 def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
     module, find, attempts_at = work.module, work.module.program.find, work.candidates.at
     queue, queued, is_full = work.queue, work.queued, fresh.is_full
+
+    def apply(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
+        answer = _applied(rule, root, match, work, fresh)
+        if isinstance(answer, Instruction):
+            made[rule.name] += 1
+        return answer
+
     while queue or work.push_reread():
         root = queue.popleft()
         queued.discard(root)
@@ -166,16 +180,9 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
         if is_full:
             _leave(attempts, root, fresh)
             continue
-        is_dynamic = root.shape.dims is not None
-        for test, one in attempts:
-            if (is_dynamic and not one.dynamic) or (test is not None and not test(root)):
-                continue
-            match = match_of(one, root)
-            if match is not None and _applied(one, root, match, work, fresh):
-                made[one.name] += 1
-                _check_rest(module, made, limit)
-                is_full = fresh.is_full
-                break
+        if first_applied(attempts, root, apply) is not None:
+            _check_rest(module, made, limit)
+            is_full = fresh.is_full
 
 
 LEFT = "what is left stays as it is"
@@ -194,13 +201,15 @@ def _leave(attempts: Sequence[Attempt], root: Instruction, fresh: _Fresh) -> Non
                 listener.near_miss(one, root, reason)
 
 
-def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh: _Fresh) -> bool:
-    """Apply a rule to its match, and push what may have become a match; returns whether it applied."""
+def _applied(
+    rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh: _Fresh
+) -> Instruction | Decline:
+    """Apply a rule to its match, or decline; push what may have become a match."""
     operands = root.inputs
     fresh.instructions.clear()
     answer = apply_match(rule, root, match)
     if not isinstance(answer, Instruction):
-        return False
+        return answer
     find = work.module.program.find
     fresh.instructions[answer] = None
     for touched in fresh.instructions:
@@ -213,7 +222,7 @@ def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh
         # Rules at other roots depend on the number of its users only if one user is left.
         if seen.only_user is not None and find(seen.id) is seen:
             work.push_around(seen)
-    return True
+    return answer
 
 
 def _check_rest(module: Module, made: Counter[str], limit: int) -> None:

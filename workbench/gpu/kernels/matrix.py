@@ -191,6 +191,7 @@ class Matrix:
         self.steps = _stages(product, plan)
         """Steps along k of a block."""
         self.is_long = _kernel_microseconds(product, plan) >= _LONG
+        """Whether the next kernel begins when the sums are there, not at once."""
         self.blocks = parts * product.batch * rows * columns
         w = b.w
         # Neighbouring blocks share columns: the weights, which are read by all of them.

@@ -172,11 +172,8 @@ def _operand(instruction: Instruction, unit: float) -> int | None:
     return 0 if instruction.op.commutative and uniform(first, unit) else None
 
 
-_FACTORS = (Mul, Div)
-
-
 def _unit_operand(instruction: Instruction) -> int | None:
-    return _operand(instruction, 1 if isinstance(instruction.op, _FACTORS) else 0)
+    return _operand(instruction, 1 if isinstance(instruction.op, Mul | Div) else 0)
 
 
 @rule(op("mul|div|add|sub").reading(UNIFORM).when(lambda i: _unit_operand(i) is not None))

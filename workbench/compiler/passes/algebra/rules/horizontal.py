@@ -85,10 +85,7 @@ def _others_of_its_input(root: Instruction) -> bool:
     """Whether another dot or convolution by constants reads the same input."""
     if len(root.inputs) != 2 or not root.inputs[1].constant or root.inputs[0].constant:
         return False
-    for user in root.inputs[0].users:  # noqa: SIM110 (a loop: this runs at every attempt)
-        if user is not root and _product_of(root, user):
-            return True
-    return False
+    return any(u is not root and _product_of(root, u) for u in root.inputs[0].users)
 
 
 def _product_of(root: Instruction, user: Instruction) -> bool:
