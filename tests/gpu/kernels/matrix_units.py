@@ -27,7 +27,7 @@ _WORDS = """\
 #define COMMIT()
 #define WAIT(n)
 #define __syncwarp() BARRIER()
-#define LOADING(warp, lane, last) if (LOCAL(0) == 0)
+#define LOADING(warp, last) if (LOCAL(0) == 0)
 #define MULTIPLYING(warp, last)
 #define OWN_TURN(turn, teams, team)
 #define HANDOVER() BARRIER()
@@ -178,7 +178,7 @@ u32 pack_bf16(f32 low, f32 high) { return nearest(low) | nearest(high) << 16; }
 _HEAD = re.compile(r"(KERNEL\((\d+)\) \w+\([^)]*\) \{)")
 _FUNCTIONS = (
     r"shared_place|copy_async|load_\w+|multiply_\w+|split_float|exchange_\w+|tile_at|pack_\w+|pick_bytes"
-    r"|scale_halves|barriers?_\w+|map_needed|copy_tile_\d|power_of_two"
+    r"|scale_halves|barriers?_\w+|map_needed|copy_tile_\d|power_of_two|elected"
 )
 _MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT|LOADING|MULTIPLYING|OWN_TURN|HANDOVER|TILE_MAP|REGISTERS|HELD|SOME"
 _OWN = re.compile(

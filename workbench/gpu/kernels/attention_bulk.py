@@ -189,7 +189,7 @@ class _Kernel:
         self.warp = Index.of(Variable(w.integer(warp.text()), 0, self.warps + 3))
         self._make_barriers(local)
         w.line(f"if ({self.warp.text()} >= {self.warps}) REGISTERS(dec, {FEW_REGISTERS});")
-        with w.block(f"LOADING({self.warp.text()}, {self.lane.text()}, {self.warps})"):
+        with w.block(f"LOADING({self.warp.text()}, {self.warps})"):
             self._load_all()
         w.line("HANDOVER();")
         with w.block(f"MULTIPLYING({self.warp.text()}, {self.warps})"):

@@ -35,7 +35,12 @@ MOST_AXES = 5
 BULK_WORDS = """\
 struct __align__(64) TileMap { u64 words[16]; };
 #define TILE_MAP(name) const __grid_constant__ TileMap name
-#define LOADING(warp, lane, last) if ((warp) == (last) && (lane) == 0)
+DEVICE bool elected() {
+  u32 r;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(r));
+  return r;
+}
+#define LOADING(warp, last) if ((warp) == (last) && elected())
 #define MULTIPLYING(warp, last) if ((warp) < (last))
 #define OWN_TURN(turn, teams, team) if ((turn) % (teams) == (team))
 #define HANDOVER()
@@ -187,7 +192,7 @@ class Bulk(Warpgroup):
         warp = self.local.divmod(WARP, w)[0].text()
         if self._has_many_sums:
             w.line(f"if ({warp} >= {self.last}) REGISTERS(dec, {FEW_REGISTERS});")
-        with w.block(f"LOADING({warp}, {self.lane.text()}, {self.last})"):
+        with w.block(f"LOADING({warp}, {self.last})"):
             self._load_all()
         w.line("HANDOVER();")
         with w.block(f"MULTIPLYING({warp}, {self.last})"):
@@ -229,27 +234,31 @@ class Bulk(Warpgroup):
 
     def _load_all(self) -> None:
         """Load each stage when it is free."""
-        w, stages = self.w, self.stages
+        w = self.w
         for one in self.maps:
             w.line(f"map_needed(&{one.name});")
         early = [side for side, one in enumerate(self.maps) if one.constant]
         ahead = self._load_early(early) if early else 0
         w.line(ORDER)
+        place, turn = w.variable("u32", "0", "s"), w.variable("u32", "1", "s")
         with self._parts() as done, w.loop(self.steps) as step:
             number = w.define("u32", f"{done} + {step.text()}", "s")
-            place = w.define("u32", f"{number} % {stages}", "s")
             w.line(f"const u32 ready = full + {place} * {BARRIER};")
             with w.block(f"if ({number} >= {ahead})" if ahead else ""):
-                with w.block(f"if ({number} >= {stages})"):
-                    turn = f"{number} / {stages} + 1 & 1"
-                    w.line(f"barrier_wait(empty + {place} * {BARRIER}, {turn});")
+                w.line(f"if ({number} >= {self.stages})")
+                w.line(f"  barrier_wait(empty + {place} * {BARRIER}, {turn});")
                 w.line(f"barrier_expect(ready, {self.cut.stage});")
                 for side in early:
                     self._load(side, place, step)
             for side in range(2):
                 if side not in early:
                     self._load(side, place, step)
+            self._go_on(place, turn)
         w.line(NEXT)
+
+    def _go_on(self, place: str, turn: str) -> None:
+        """Go on to the next stage: a division would take longer than the rest of the loop."""
+        self.w.line(f"if (++{place} == {self.stages}) {{ {place} = 0; {turn} ^= 1; }}")
 
     def _load_early(self, sides: Sequence[int]) -> int:
         """Begin to load constants for the first stages, whatever the kernels before this one still do.
@@ -318,19 +327,19 @@ class Bulk(Warpgroup):
         if teams > 1:
             mine = f"order + {self.team.text()} * {BARRIER}"
             w.line(f"if ({turn}) barrier_wait({mine}, ({turn} - 1) / {teams} & 1);")
+        place = w.variable("u32", f"{done} % {stages}", "s")
+        loads = w.variable("u32", f"{done} / {stages} & 1", "s")
+        last = f"empty + ({place} ? {place} - 1 : {stages - 1}) * {BARRIER}"
         with w.loop(self.steps) as step:
-            number = w.define("u32", f"{done} + {step.text()}", "s")
-            place = w.define("u32", f"{number} % {stages}", "s")
-            w.line(f"barrier_wait(full + {place} * {BARRIER}, {number} / {stages} & 1);")
+            w.line(f"barrier_wait(full + {place} * {BARRIER}, {loads});")
             self._multiply(f"{place} * {self.cut.stage}")
             w.line("WAIT(1);")
-            self._arrive(
-                f"{step.text()} && ", f"empty + ({number} + {stages - 1}) % {stages} * {BARRIER}"
-            )
+            self._arrive(f"{step.text()} && ", last)
+            self._go_on(place, loads)
         if teams > 1:
             self._arrive("", f"order + ({self.team.text()} + 1) % {teams} * {BARRIER}")
         w.line("WAIT(0);")
-        self._arrive("", f"empty + ({done} + {self.steps - 1}) % {stages} * {BARRIER}")
+        self._arrive("", last)
 
     def _arrive(self, condition: str, barrier: str) -> None:
         """Count the warp at a barrier."""
@@ -350,8 +359,8 @@ BLOCKINGS = (
     _blocking(128, 256, 0.64, 4, 3.4, teams=1), _blocking(128, 192, 0.53, 5, 2.4, teams=1),
     _blocking(192, 192, 0.86, 4, 2.3, teams=1),
     _blocking(128, 192, 0.56, 5, 0.7), _blocking(128, 128, 0.36, 6, 0.7),
-    _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.32, 6, 1.0),
-    _blocking(64, 128, 0.22, 8, 0.1), _blocking(64, 64, 0.16, 8, 0.1),
+    _blocking(64, 256, 0.36, 5, 0.9), _blocking(64, 192, 0.29, 6, 0.7),
+    _blocking(64, 128, 0.20, 8, 0.4), _blocking(64, 64, 0.16, 8, 0.1),
 )  # fmt: skip
 
 
