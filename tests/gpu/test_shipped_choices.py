@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from tests.bench import ship_choices
+from workbench.gpu import choices
 from workbench.gpu.choices import FOLDER, Choices, file_name, shipped
 from workbench.gpu.devices.registry import device as device_of
 from workbench.gpu.lowering.lower import lower
@@ -20,6 +21,12 @@ def test_a_file_names_its_device_and_variants(path: Path):
     assert file_name(found["device"]) == path.name
     assert shipped(found["device"]) == found["choices"]
     assert all(isinstance(x, str) and x for pair in found["choices"].items() for x in pair)
+
+
+@pytest.mark.parametrize(("device", "like"), sorted(choices._ALIKE.items()))
+def test_a_device_without_a_file_has_that_of_one_with_its_multiprocessors(device: str, like: str):
+    assert not (FOLDER / file_name(device)).exists()
+    assert shipped(device) == shipped(like) != {}
 
 
 def test_a_device_without_a_file_has_none():

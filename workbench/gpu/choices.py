@@ -15,16 +15,24 @@ Variant = TypeVar("Variant")
 NONE: Mapping[str, str] = MappingProxyType({})
 FOLDER = Path(__file__).parent / "tuned"
 """A file for each device that variants come with the package for, measured on common networks."""
+_ALIKE: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("NVIDIA H100 80GB HBM3", "NVIDIA GH200 480GB"), "NVIDIA H200")
+)
+"""Devices with the multiprocessors of another one, whose variants they have: none were measured on them."""
 
 
 @cache
 def shipped(device: str) -> Mapping[str, str]:
-    """The variants that were measured to be faster on such a device than the estimated ones, by problem.
+    """The variants that were measured to be faster than the estimated ones, by problem.
+
+    They were measured on such a device, or on one with the same multiprocessors.
 
     Args:
         device: The device's name, as its driver gives it.
     """
     path = FOLDER / file_name(device)
+    if not path.is_file() and device in _ALIKE:
+        path = FOLDER / file_name(_ALIKE[device])
     if not path.is_file():
         return NONE
     found = cast("dict[str, Any]", json.loads(path.read_text()))
