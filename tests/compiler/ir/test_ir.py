@@ -9,9 +9,11 @@ from hypothesis import given
 
 from tests.compiler.programs import programs
 from workbench.compiler.errors import GraphError, OperationError, ShapeError
+from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.passes.pipelines import PIPELINES
@@ -333,3 +335,37 @@ def test_equal_shapes_of_unlike_origin_are_inferred_apart():
         found.append(program.main.add("convert", x, target_type=DType.DOUBLE).shape)
     assert found[0] == found[1]
     assert [len(s.ranges) for s in found] == [0, 2]
+
+
+def test_the_kinds_are_those_of_the_operations_of_now(chain):
+    program, x, _, neg = chain
+    main = program.main
+    assert list(main.kinds) == [type(i.op) for i in main]
+    main.set_op(neg, make("abs"))
+    assert list(main.kinds) == [type(i.op) for i in main]
+    main.insert(neg, "exp", x)
+    assert list(main.kinds) == [type(i.op) for i in main]
+    assert list(main.of_kinds({type(neg.op)})) == [i for i in main if i.name == "abs"]
+
+
+def test_a_program_knows_what_the_last_edit_has_touched(chain):
+    program, x, _, neg = chain
+    with program.edit():
+        gone = program.main.insert(neg, "exp", x)
+        with program.edit():
+            new = program.main.insert(neg, "abs", x)
+        assert not program.edited
+        program.main.remove(gone)
+    assert list(program.edited) == [new]
+    with program.edit():
+        pass
+    assert not program.edited
+
+
+@pytest.mark.parametrize(
+    ("elements", "value", "holds"),
+    [([1, 1], 1, True), ([1, 2], 1, False), ([0, 0], 1, False), ([], 0, False)],
+)
+def test_an_argument_knows_whether_all_its_elements_are_a_number(elements, value, holds):
+    argument = Argument.of(np.array(elements, np.float32))
+    assert argument.is_all(value) == argument.is_all(value) == holds

@@ -12,9 +12,20 @@ from workbench.compiler.ir.instruction import Instruction, learn_constant
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.broadcasting import moving, unsteady
 from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
 from workbench.compiler.passes.fuse.kernels.sweep import Sweeps, sweep
-from workbench.compiler.rewrite import Decline, Pattern, drive, either, matched, op, rule, var
+from workbench.compiler.rewrite import (
+    Decline,
+    Pattern,
+    constant,
+    drive,
+    either,
+    matched,
+    op,
+    rule,
+    var,
+)
 
 FLOAT = Shape(DType.FLOAT, (2,))
 COUNT = 5
@@ -52,6 +63,43 @@ def test_a_rule_tests_each_root_once(apply, answer):
     edits = apply(program, [counting("neg", tested, answer)])
     assert edits == (COUNT if answer else 0)
     assert tested == dict.fromkeys(roots, 1)
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [(constant("c"), True), (moving("c"), False), (unsteady("c"), False), (var("c"), None)],
+)
+def test_a_rule_is_no_candidate_where_an_operand_is_constant_that_must_not_be(
+    pattern, wanted, is_constant
+):
+    program, tested = Program(), Counter[int]()
+    x = program.main.add_parameter("x", FLOAT)
+    value = program.main.add_literal(np.ones(2, np.float32)) if is_constant else x
+    program.main.add_return(program.main.add("mul", program.main.add("neg", x), value))
+
+    def test(instruction: Instruction) -> bool:
+        tested[instruction.id] += 1
+        return False
+
+    @rule(op("mul", moving("x"), pattern).when(test))
+    def never(b, x, c):  # noqa: ARG001
+        """mul(x, c) → x"""
+        return x
+
+    assert drive(program, [never]) == 0
+    assert bool(tested) == (wanted in (None, is_constant))
+
+
+@pytest.mark.parametrize(("is_constant", "fits"), [(True, True), (False, False)])
+def test_a_rule_may_look_for_constants_made_by_some_operations(is_constant, fits):
+    program = Program()
+    x = program.main.add_parameter("x", FLOAT)
+    source = program.main.add_literal(np.ones(2, np.float32)) if is_constant else x
+    root = program.main.add("add", x, program.main.add("convert", source, target_type=DType.FLOAT))
+    pattern = op("add").reading(frozenset({"convert"}), constant=True)
+    given = [(i.op.name, i.constant) for i in root.inputs]
+    assert pattern.suits(root) == pattern.may_fit(type(root.op), given) == fits
 
 
 def test_a_sweep_leaves_what_it_makes_to_the_next():

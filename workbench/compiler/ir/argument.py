@@ -16,7 +16,7 @@ _SAMPLES = 16
 class Argument:
     """The data of a value. ``numpy()`` has the shape's lens; its strides may differ from the shape's."""
 
-    __slots__ = ("_array", "_sample", "shape")
+    __slots__ = ("_array", "_first", "_sample", "shape")
 
     def __init__(self, shape: Shape, array: Array) -> None:
         """Hold ``array`` as the elements of ``shape``.
@@ -29,6 +29,7 @@ class Argument:
             raise ShapeError(f"data of {found} cannot be an argument of shape {shape}")
         self.shape = shape
         self._sample: bytes | None = None
+        self._first: Any = None
         self._array = array if array.shape == shape.lens else array.reshape(shape.array_lens)
         self._array.flags.writeable = False
 
@@ -57,6 +58,12 @@ class Argument:
             some = array if array.size <= _SAMPLES else array.flat[:: array.size // _SAMPLES]
             self._sample = some.tobytes()
         return self._sample
+
+    def is_all(self, value: float) -> bool:
+        """Whether there are elements, and all of them equal a number."""
+        if self._first is None:
+            self._first = self._array.item(0) if self._array.size else np.nan
+        return self._first == value and bool(np.all(self._array == value))
 
     def same_as(self, other: Argument) -> bool:
         """Whether the shapes and the bytes of all elements are equal; NaN equals itself."""

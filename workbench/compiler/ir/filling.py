@@ -45,8 +45,7 @@ def fill(module: Module, entries: Sequence[Entry]) -> list[Instruction]:
     if len(parameters) + len(above) + len(below) != len(made):
         raise GraphError(f"module {module.name!r} would have two parameters of one name")
     in_order = [*above[::-1], *parameters.values(), *below[::-1]]
-    for one in made[::-1] if module.program.newest_first else in_order:
-        module._link(one, None)
+    module._link_all(made[::-1] if module.program.newest_first else in_order)
     tell = module.program.tell_touched
     for one in made:
         tell(one)

@@ -80,7 +80,6 @@ class Instruction:
         """Whether any instruction uses this one as an input."""
         return bool(self._users)
 
-    @property
     def shares_inputs(self) -> bool:
         """Whether each of its inputs has other users, too."""
         for given in self.inputs:  # noqa: SIM110 (a loop is faster)
@@ -136,30 +135,31 @@ def detached(
 
 def learn_constant(instruction: Instruction) -> None:
     """Recompute whether an instruction is constant, and then its users."""
-    if _is_known(instruction) == instruction.constant:
+    if is_known(instruction) == instruction.constant:
         return
     stack = [instruction]
     while stack:
         current = stack.pop()
-        known = _is_known(current)
+        known = is_known(current)
         if known != current.constant:
             current.constant = known
             stack.extend(current._users)
 
 
-def _is_known(instruction: Instruction) -> bool:
+def is_known(instruction: Instruction) -> bool:
+    """Whether an instruction is constant, as its inputs are now."""
     if instruction.literal is not None:
         return True
     for given in instruction.inputs:  # a loop: this runs at every change of inputs
         if not given.constant:
             return False
-    op = instruction.op
+    op, shape = instruction.op, instruction.shape
     return (
         bool(instruction.inputs)
         and op.context_free
         and not op.takes_modules
         and not instruction.modules
-        and not instruction.shape.is_symbolic  # symbols have values only during a run
+        and (shape.dims is None or not shape.is_symbolic)  # symbols have values only during a run
     )
 
 

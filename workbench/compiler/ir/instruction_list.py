@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.instruction import Instruction
+    from workbench.compiler.ir.operation import Operation
     from workbench.compiler.ir.program import Program
 
 _GAP = 1 << 64
@@ -28,6 +30,8 @@ class InstructionList:
         self._size = 0
         self._listed: list[Instruction] | None = None
         """What ``listed`` found, until an instruction is linked or unlinked."""
+        self._kinds: tuple[Sequence[Instruction], Sequence[type[Operation]]] | None = None
+        """What ``kinds`` found, and for which list."""
         self._calling: dict[Instruction, None] = {}
         """The instructions that take modules, in no particular order."""
 
@@ -58,6 +62,18 @@ class InstructionList:
                 found.append(current)
                 current = current._next
         return found
+
+    @property
+    def kinds(self) -> Sequence[type[Operation]]:
+        """The classes of the operations of ``listed``: most passes look for instructions of some classes."""
+        listed = self.listed
+        if self._kinds is None or self._kinds[0] is not listed:
+            self._kinds = listed, [type(i.op) for i in listed]
+        return self._kinds[1]
+
+    def of_kinds(self, wanted: Set[type[Operation]]) -> Iterator[Instruction]:
+        """The instructions of ``listed`` whose operation is of one of some classes."""
+        return compress(self.listed, map(wanted.__contains__, self.kinds))
 
     @property
     def unused(self) -> list[Instruction]:
@@ -92,6 +108,24 @@ class InstructionList:
             previous._next = made
         self._size += 1
         self._listed = None
+
+    def _link_all(self, made: Sequence[Instruction]) -> None:
+        """As ``_link`` at the end, one after the other, while the list is empty."""
+        for place, one in enumerate(made):
+            one.order = place * _GAP
+        self._chain(made)
+
+    def _chain(self, made: Sequence[Instruction]) -> None:
+        """Link instructions that have their places, while the list is empty."""
+        previous: Instruction | None = None
+        for one in made:
+            one._previous = previous
+            if previous is None:
+                self._first = one
+            else:
+                previous._next = one
+            previous = one
+        self._last, self._size, self._listed = previous, len(made), None
 
     def _append(self, made: Instruction, order: int) -> None:
         """Link an instruction at the end, where ``order`` is its place."""

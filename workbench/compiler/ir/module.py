@@ -306,6 +306,7 @@ class Module(Uses):
         The shapes of its users stay as they are until ``reinfer``.
         """
         instruction.op = op
+        instruction.module._kinds = None
         inputs, called = instruction.inputs, instruction.modules
         instruction.shape = infer(op, inputs, called) if shape is None else shape
         learn_constant(instruction)
@@ -343,8 +344,11 @@ class Module(Uses):
             del instruction.module._calling[instruction]
             self._calling[instruction] = None
         instruction.module = self
-        front = self._first if instruction.literal is not None else None
-        self._link(instruction, front or (self._last if self.has_return else None))
+        last = self._last
+        before = self._first if instruction.literal is not None else None
+        if before is None and last is not None and isinstance(last.op, Return):
+            before = last
+        self._link(instruction, before)
         if shape is not None:
             instruction.shape = shape
         elif [i.shape for i in instruction.inputs] != [i.shape for i in inputs]:
@@ -385,22 +389,17 @@ class Module(Uses):
 
     # Internals
 
-    def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
-        """Append an instruction rebuilt from a row, with its id and position."""
-        program = self.program
-        made = program._instructions[id] = Instruction(id, op, shape, self)
-        if id >= program._next_id:
-            program._next_id = id + 1
-        self._append(made, order)
-        if isinstance(op, Param):
-            self._parameters[op.parameter] = made
-            ordered = sorted(self._parameters.values(), key=_parameter_order)
-            self._parameters = {p.op.parameter: p for p in ordered if isinstance(p.op, Param)}
-        return made
+    def restore(self, instructions: Sequence[Instruction]) -> None:
+        """Fill this empty module with instructions rebuilt from rows, which have their places."""
+        self._chain(instructions)
+        parameters = [one for one in instructions if isinstance(one.op, Param)]
+        parameters.sort(key=_parameter_order)
+        self._parameters = {p.op.parameter: p for p in parameters if isinstance(p.op, Param)}
 
     def _new(self, op: Operation, shape: Shape) -> Instruction:
         program = self.program
-        id = program.new_id()
+        id = program._next_id
+        program._next_id = id + 1
         made = program._instructions[id] = Instruction(id, op, shape, self)
         made.sources = program.current_sources
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Edit:
-    """The scope of one edit; a class instead of a generator because a program has thousands."""
+    """The scope of one edit: a class instead of a generator, as there are many."""
 
     __slots__ = ("before", "program", "root", "rule", "sources")
 
@@ -36,31 +36,16 @@ class Edit:
         self.program = program
         self.rule = rule
         self.root = root
-        self.before = program.current_sources
-        self.sources = self.before if sources is None else sources
+        self.sources = sources
 
     def __enter__(self) -> None:
         """Tell the listeners that the edit begins."""
-        program = self.program
-        for listener in program.listeners:
-            listener.edit_began(self.rule, self.root)
-        program.open_edits += 1
-        program.current_sources = self.sources
-        if (tally := program.tally) is not None:
-            tally.__enter__()
+        sources = self.program.current_sources if self.sources is None else self.sources
+        self.before = self.program.begin_edit(self.rule, self.root, sources)
 
     def __exit__(self, *_: object) -> None:
         """Tell the listeners that the edit is complete."""
-        program = self.program
-        program.current_sources = self.before
-        if (tally := program.tally) is not None:
-            tally.__exit__()
-        program.open_edits -= 1
-        touched = program.take_touched() if not program.open_edits else {}
-        for listener in program.listeners:
-            if touched:
-                listener.touched_by_edit(touched)
-            listener.edit_ended()
+        self.program.end_edit(self.before)
 
 
 class Program(ProgramFacts):
@@ -79,6 +64,8 @@ class Program(ProgramFacts):
         """The number of edits that have begun and not ended; all but the first are nested."""
         self._touched: dict[Instruction, None] = {}
         """What the open edit has made or changed, and not removed again."""
+        self.edited: Mapping[Instruction, None] = {}
+        """The same of the last edit that has ended."""
         self.version = 0
         """Number of changes to instructions; equal versions mean that nothing changed in between."""
         self.operands = 0
@@ -153,8 +140,10 @@ class Program(ProgramFacts):
     def operations(self) -> frozenset[type[Operation]]:
         """The classes of all operations in reachable modules, fused bodies excepted."""
         if self._operations is None or self._operations[0] != self.version:
-            modules = [m for m in self.reachable_modules() if not m.bypass]
-            found = {type(i.op) for m in modules for i in m.listed}
+            found = set[type[Operation]]()
+            for module in self.reachable_modules():
+                if not module.bypass:
+                    found.update(module.kinds)
             self._operations = self.version, frozenset(found)
         return self._operations[1]
 
@@ -211,6 +200,12 @@ class Program(ProgramFacts):
         self._next_id += 1
         return self._next_id - 1
 
+    def know(self, instructions: Iterable[Instruction]) -> None:
+        """List instructions that were rebuilt from rows by their ids."""
+        found = {i.id: i for i in instructions}
+        self._instructions.update(found)
+        self._next_id = max(self._next_id, 1 + max(found, default=-1))
+
     def forget(self, instruction: Instruction) -> None:
         """Drop an instruction that was removed from its module, and tell the listeners."""
         del self._instructions[instruction.id]
@@ -229,11 +224,6 @@ class Program(ProgramFacts):
             return
         for listener in self.listeners:
             listener.touched(instruction)
-
-    def take_touched(self) -> dict[Instruction, None]:
-        """The instructions that edits have touched since the last call, each once and in that order."""
-        touched, self._touched = self._touched, {}
-        return touched
 
     def _outdate(self, changed: Instruction) -> None:
         """Drop the cached value of a constant that changed, and the values computed from it."""
@@ -262,6 +252,39 @@ class Program(ProgramFacts):
             sources: The source nodes of new instructions; by default the current ones.
         """
         return Edit(self, rule, root, sources)
+
+    def begin_edit(
+        self, rule: RuleLike | None, root: Instruction | None, sources: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Begin what ``edit`` does; rules call this themselves, as a program has thousands of edits.
+
+        Returns:
+            The current source nodes, for ``end_edit``, which has to follow.
+        """
+        for listener in self.listeners:
+            listener.edit_began(rule, root)
+        self.open_edits += 1
+        before, self.current_sources = self.current_sources, sources
+        if self.tally is not None:
+            self.tally.__enter__()
+        return before
+
+    def end_edit(self, before: tuple[str, ...]) -> None:
+        """End the edit that began last; ``before`` is what its beginning returned."""
+        self.current_sources = before
+        if self.tally is not None:
+            self.tally.__exit__()
+        self.open_edits -= 1
+        if self.open_edits:
+            for listener in self.listeners:
+                listener.edit_ended()
+            return
+        touched = self.edited = self._touched
+        self._touched = {}
+        for listener in self.listeners:
+            if touched:
+                listener.touched_by_edit(touched)
+            listener.edit_ended()
 
     @contextmanager
     def source(self, *names: str) -> Generator[None]:

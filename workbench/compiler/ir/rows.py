@@ -171,14 +171,20 @@ def _restore(
 ) -> None:
     """Make instructions from their states, in order; states refer to others by their keys."""
     made: dict[Any, Instruction] = {}
+    inside: dict[Module, list[Instruction]] = {module: [] for module in modules.values()}
     for key, state in zip(keys, states, strict=True):
-        id, module, order, op, shape, _, _, sources, literal, target_id, symbols = state
-        one = made[key] = modules[module].restore(id, op, shape, order)
-        one.sources, one.target_id = sources, target_id
+        id, place, order, op, shape, _, _, sources, literal, target_id, symbols = state
+        module = modules[place]
+        one = made[key] = Instruction(id, op, shape, module)
+        one.order, one.sources, one.target_id = order, sources, target_id
+        inside[module].append(one)
         if literal is not None:
             one.literal, one.constant = literal, True
         if symbols:
             restore_debug_symbols(one, symbols)
+    for module, instructions in inside.items():
+        module.restore(instructions)
+        module.program.know(instructions)
     for one, state in zip(made.values(), states, strict=True):
         inputs, called = state[5], state[6]
         if called:

@@ -296,6 +296,11 @@ class Shape:
         return descending(seen)
 
     @cached_property
+    def is_row_major(self) -> bool:
+        """Whether strides are row-major, including those of axes of length 1, which ``standard`` ignores."""
+        return self.standard and (1 not in self.lens or self == self.as_standard())
+
+    @cached_property
     def broadcasted(self) -> bool:
         """Whether some axis repeats its elements (stride 0)."""
         return 0 in self.strides or any(s == ZERO for s in self.dyn_strides)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from workbench.compiler.ir.instruction import Instruction, learn_constant
+from workbench.compiler.ir.instruction import Instruction, is_known, learn_constant
 from workbench.compiler.ir.instruction_list import InstructionList
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class Uses(InstructionList):
         for new in now:
             new._users[instruction] = None
         instruction.inputs = now
-        self.program.operands += len(now) - len(before)
+        if len(now) != len(before):
+            self.program.operands += len(now) - len(before)
         if instruction.constant or not now or now[0].constant:  # otherwise it is none, as before
             learn_constant(instruction)
 
@@ -47,8 +48,8 @@ class Uses(InstructionList):
             given._users[made] = None
         made.inputs = inputs
         self.program.operands += len(inputs)
-        if inputs[0].constant:
-            learn_constant(made)
+        if inputs[0].constant:  # otherwise it is none, and nothing uses it yet
+            made.constant = is_known(made)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
         """Set an instruction's module arguments and their callers."""

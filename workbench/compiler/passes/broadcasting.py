@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape, broadcast_lens
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
-from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
+from workbench.compiler.rewrite import Pattern, Rewriter, var
 
 SPREADING = (Broadcast, Multibroadcast)
 """Operations that repeat the elements of a value."""
@@ -34,7 +36,7 @@ def is_factor(instruction: Instruction) -> bool:
 
 def moving(name: str) -> Pattern:
     """A pattern variable for a value that is not constant."""
-    return var(name).when(_is_moving)
+    return replace(var(name).when(_is_moving), constant=False)
 
 
 def _is_moving(instruction: Instruction) -> bool:
@@ -48,7 +50,7 @@ def steady(name: str) -> Pattern:
 
 def unsteady(name: str) -> Pattern:
     """A pattern variable for a value that is not ``steady``."""
-    return var(name).when(_is_unsteady)
+    return replace(var(name).when(_is_unsteady), constant=False)
 
 
 def _is_unsteady(instruction: Instruction) -> bool:
@@ -67,6 +69,7 @@ def used_once(instruction: Instruction) -> bool:
     return instruction is instruction.module.last
 
 
+_REPEATING = (*SPREADING, Contiguous)
 UNIFORM = frozenset({"@literal", "broadcast", "contiguous", "convert", "multibroadcast"})
 """Operations that may satisfy ``uniform``."""
 
@@ -78,15 +81,15 @@ def uniform(instruction: Instruction, value: float) -> bool:
     """
     if not instruction.constant and instruction.shape.dims is None:
         return False  # most operands; what has symbolic lengths is not called constant
-    found = behind_broadcasts(instruction)
-    while isinstance(found.op, Convert):
-        if found.shape.dims is not None or not _has(found.shape.type, value):
+    found = instruction
+    while found.literal is None:
+        if isinstance(found.op, Convert):
+            if found.shape.dims is not None or not _has(found.shape.type, value):
+                return False
+        elif not isinstance(found.op, _REPEATING):
             return False
-        found = behind_broadcasts(found.inputs[0])
-    if found.literal is None:
-        return False
-    array = found.literal.numpy()
-    return bool(array.size and array.item(0) == value) and bool(np.all(array == value))
+        found = found.inputs[0]
+    return found.literal.is_all(value)
 
 
 def _has(type: DType, value: float) -> bool:
@@ -96,10 +99,13 @@ def _has(type: DType, value: float) -> bool:
     return type.is_float or value >= 0 or np.issubdtype(type.numpy, np.signedinteger)
 
 
+_VIEWS = (Broadcast, Multibroadcast, Slice, Squeeze, Transpose, Unsqueeze)
+
+
 def varying_axes(instruction: Instruction) -> list[int]:
     """Axes along which a value may vary, judged by the strides of its broadcasts."""
     base, shape = instruction, instruction.shape
-    while isinstance(base.op, Broadcast | Multibroadcast | Slice | Squeeze | Transpose | Unsqueeze):
+    while isinstance(base.op, _VIEWS):
         base = base.inputs[0]
     sure = base.literal is not None or not repeats(base.shape)
     pairs = zip(shape.lens, shape.strides, strict=True)

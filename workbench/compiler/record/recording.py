@@ -57,6 +57,8 @@ class Recording(Listener):
         self._heard: list[Heard] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
+        self._relations: Relations | None = None
+        """What ``relations`` found; worked out again after a further step."""
         self._last: tuple[int, int, Rows] | None = None
         """The step after which the program was rebuilt last, the edits until then, and the rows."""
         self.undone: list[tuple[Step, Edit]] = []
@@ -172,7 +174,7 @@ class Recording(Listener):
         self._programs.clear()
         self._names.clear()
         self._last = None
-        self.__dict__.pop("relations", None)
+        self._relations = None
 
     def table(self) -> DataFrame:
         """A row per pass: instructions, edits, near misses, milliseconds.
@@ -205,12 +207,14 @@ class Recording(Listener):
                 found.setdefault(recorded, miss)
         return list(found.values())
 
-    @cached_property
+    @property
     def relations(self) -> Relations:
         """The relations of instructions: equal values, and origins."""
-        edits = [e for s in self.steps for e in s.edits]
-        bodies = [key for key, module in self.start.modules.items() if module.bypass]
-        return Relations(set(self.start.instructions), set(self._now), edits, bodies)
+        if self._relations is None:
+            edits = [e for s in self.steps for e in s.edits]
+            bodies = [key for key, module in self.start.modules.items() if module.bypass]
+            self._relations = Relations(set(self.start.instructions), set(self._now), edits, bodies)
+        return self._relations
 
     def lineage(self, instruction: Instruction | int) -> Lineage:
         """The origins and successors of an instruction of any step.
@@ -310,9 +314,9 @@ class Recording(Listener):
 
     def removed(self, instruction: Instruction) -> None:
         """Record that a row was removed."""
-        if not self._open:
+        if not self._open:  # what an edit touches is told at its end
             self._note_raw()
-        self._touched.pop(instruction, None)
+            self._touched.pop(instruction, None)
         self._removed.append(instruction.id)
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
@@ -412,7 +416,7 @@ class Recording(Listener):
         step.error = error
         self.seconds += step.seconds
         self._step = None
-        self.__dict__.pop("relations", None)
+        self._relations = None
 
     def _store(self) -> None:
         """Store the current states; rows, and the difference, are made when they are needed."""

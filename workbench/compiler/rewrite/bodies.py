@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
@@ -282,13 +281,13 @@ def _is_kept(instruction: Instruction, inputs: Sequence[Instruction]) -> bool:
 
 def keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
     """Whether the result is row-major because every input is row-major or broadcast."""
-    return _row_major(result) and all([i.shape.broadcasted or _row_major(i.shape) for i in inputs])  # noqa: C419
-
-
-@lru_cache(maxsize=1 << 10)
-def _row_major(shape: Shape) -> bool:
-    """Whether strides are row-major, including those of axes of length 1, which ``standard`` ignores."""
-    return shape.standard and (1 not in shape.lens or shape == shape.as_standard())
+    if not result.is_row_major:
+        return False
+    for given in inputs:  # a loop: this runs for every part of a kernel
+        shape = given.shape
+        if not (shape.is_row_major or shape.broadcasted):
+            return False
+    return True
 
 
 def needed_for(ends: Iterable[Instruction]) -> set[Instruction]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from workbench.compiler.ir.instruction import Instruction, is_constant
 from workbench.compiler.ir.operation import Operation
@@ -14,11 +13,13 @@ from workbench.compiler.ops.movement import Contiguous
 Predicate = Callable[[Instruction], bool]
 Condition = tuple[Predicate, str]
 Kind = Callable[[type[Operation]], bool]
+Given = tuple[str, bool]
+"""An input, as far as it is looked at first: the name of its operation, and whether it is constant."""
 
 _BROADCASTS = (Broadcast, Multibroadcast, Contiguous)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pattern:
     """A condition on an instruction and its inputs.
 
@@ -26,6 +27,7 @@ class Pattern:
     a pattern that depend on operations alone are evaluated once for each combination of operations, not for
     each instruction: that the operation is one of ``ops``, that its class is of a ``kind``, that it
     ``reads`` one of some operations, that ``each`` of its inputs is one of some, and the ``ops`` of these.
+    So is which inputs are ``constant``.
     """
 
     ops: frozenset[str] | None = None
@@ -37,22 +39,44 @@ class Pattern:
     kind: Kind | None = None
     reads: frozenset[str] | None = None
     each: frozenset[str] | None = None
+    constant: bool | None = None
+    """What ``structure`` says of constants: it takes no other values, or none of them; None for either."""
+    reads_constant: bool = False
+    """Whether what it ``reads`` has to be constant."""
     is_flat: bool = field(init=False, compare=False, repr=False)
     """Whether a test of the instruction decides, once operations fit: no operand is looked at."""
+    is_tested_first: bool = field(init=False, compare=False, repr=False)
+    """Whether ``structure`` is asked before the inputs are: it is flat, or says of them no operation."""
     first_test: Predicate | None = field(init=False, compare=False, repr=False)
     """Whether an instruction may match, as far as can be told without a look at its inputs; None for any.
 
     Most attempts end here, before anything is bound.
     """
+    needs: frozenset[str] = field(init=False, compare=False, repr=False)
+    """Operations that are in every match."""
+    pairs_alike: frozenset[str] | None = field(init=False, compare=False, repr=False)
+    """The names in two inputs that differ in nothing else, so that their order only decides the names.
+
+    None if they do differ, or if a name is in both.
+    """
 
     def __post_init__(self) -> None:
-        """Choose the first test."""
+        """Work out what every attempt asks for: with slots, these are also the fastest to read."""
         is_flat = self.inputs is None and not self.choices
-        parts = (self.ops, self.kind, self.reads, self.each)
-        is_any = is_flat and all(part is None for part in parts)
-        test = self.structure if is_any else self.suits if is_flat else self.is_of_kind
         object.__setattr__(self, "is_flat", is_flat)
+        test = self.suits if is_flat else self._kind_test()
+        test = self.structure if self.is_variable else test
+        plain = not self.choices and all(p.is_variable for p in self.inputs or ())
+        object.__setattr__(self, "is_tested_first", plain)
         object.__setattr__(self, "first_test", test)
+        object.__setattr__(self, "needs", self._needed())
+        object.__setattr__(self, "pairs_alike", self._paired())
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether this stands for a value of any operation."""
+        parts = (self.ops, self.kind, self.reads, self.each)
+        return self.is_flat and all(part is None for part in parts)
 
     def named(self, binding: str) -> Pattern:
         """This pattern with its instruction bound to a name; equal names must bind the same instruction."""
@@ -71,15 +95,27 @@ class Pattern:
 
         return replace(self, structure=test if before is None else both)
 
-    def reading(self, names: frozenset[str]) -> Pattern:
-        """This pattern for an instruction with at least one input made by one of these operations."""
-        return replace(self, reads=names)
+    def reading(self, names: frozenset[str], constant: bool = False) -> Pattern:
+        """This pattern for an instruction with at least one input made by one of these operations.
+
+        Args:
+            names: The operations.
+            constant: Whether that input has to be constant.
+        """
+        return replace(self, reads=names, reads_constant=constant)
 
     @property
     def once(self) -> Pattern:
         """This pattern for an instruction that is used once, as its work would otherwise be done twice."""
         alone = self.where(_has_one_user, "its value has other users")
         return alone.where(_has_one_use, "its user takes its value twice")
+
+    def _kind_test(self) -> Predicate:
+        """The test ``is_of_kind``, or a faster one that comes to the same."""
+        names = self.ops
+        if names is None or any(p is not None for p in (self.kind, self.reads, self.each)):
+            return self.is_of_kind
+        return lambda instruction: instruction.op.name in names
 
     def suits(self, instruction: Instruction) -> bool:
         """Whether an instruction has the right operation and passes ``test``, regardless of its inputs."""
@@ -96,20 +132,22 @@ class Pattern:
             return False
         if self.reads is None and self.each is None:
             return True
-        return self._may_read([i.op.name for i in instruction.inputs])
+        return self._may_read([(i.op.name, i.constant) for i in instruction.inputs])
 
-    def _may_read(self, names: Sequence[str]) -> bool:
-        """Whether inputs may be made by operations of these names, as far as ``reads`` and ``each`` say."""
-        if self.reads is not None and self.reads.isdisjoint(names):
-            return False
-        return self.each is None or self.each.issuperset(names)
+    def _may_read(self, inputs: Sequence[Given]) -> bool:
+        """Whether it may have these inputs, as far as ``reads`` and ``each`` say."""
+        if self.reads is not None:
+            read = [name for name, constant in inputs if constant or not self.reads_constant]
+            if self.reads.isdisjoint(read):
+                return False
+        return self.each is None or self.each.issuperset([name for name, _ in inputs])
 
     def may_be(self, op: type[Operation]) -> bool:
         """Whether an instruction of this operation can match, regardless of its inputs."""
         return (self.ops is None or op.name in self.ops) and (self.kind is None or self.kind(op))
 
-    def may_fit(self, op: type[Operation], inputs: tuple[str, ...]) -> bool:
-        """Whether this operation can match on inputs made by operations of these names."""
+    def may_fit(self, op: type[Operation], inputs: Sequence[Given]) -> bool:
+        """Whether this operation can match on such inputs."""
         if not self.may_be(op) or not self._may_read(inputs):
             return False
         if self.choices and not any(c.may_fit(op, inputs) for c in self.choices):
@@ -119,29 +157,27 @@ class Pattern:
         swapped = len(inputs) == 2 and op.commutative
         return _may_fit(self.inputs, inputs) or (swapped and _may_fit(self.inputs, inputs[::-1]))
 
-    @cached_property
-    def pairs_alike(self) -> frozenset[str] | None:
-        """The names in two inputs that differ in nothing else, so that their order only decides the names.
-
-        None if they do differ, or if a name is in both.
-        """
+    def _paired(self) -> frozenset[str] | None:
         if self.inputs is None or len(self.inputs) != 2:
             return None
         one, other = self.inputs
         names = [*one.names(), *other.names()]
-        alike = len({*names}) == len(names) and one.without_names == other.without_names
+        alike = len({*names}) == len(names) and one.is_like(other)
         return frozenset(names) if alike else None
 
-    @property
-    def without_names(self) -> Pattern:
-        """This pattern with nothing bound."""
-        inputs = None if self.inputs is None else tuple([p.without_names for p in self.inputs])
-        choices = tuple([p.without_names for p in self.choices])
-        return replace(self, binding=None, inputs=inputs, choices=choices)
+    def is_like(self, other: Pattern) -> bool:
+        """Whether another pattern differs from this one in names at most."""
+        same = replace(self, binding=None, inputs=None, choices=()) == replace(
+            other, binding=None, inputs=None, choices=()
+        )
+        for mine, theirs in (
+            (self.inputs or (), other.inputs or ()),
+            (self.choices, other.choices),
+        ):
+            same = same and len(mine) == len(theirs) and all(map(Pattern.is_like, mine, theirs))
+        return same
 
-    @cached_property
-    def needs(self) -> frozenset[str]:
-        """Operations that are in every match."""
+    def _needed(self) -> frozenset[str]:
         found = set(self.ops) if self.ops is not None and len(self.ops) == 1 else set[str]()
         for one in self.inputs or ():
             found |= one.needs
@@ -156,10 +192,11 @@ class Pattern:
         return list(dict.fromkeys(own + inner))
 
 
-def _may_fit(patterns: tuple[Pattern, ...], names: tuple[str, ...]) -> bool:
-    """Whether operations of these names can match these patterns, one each."""
-    return len(patterns) == len(names) and all(
-        p.ops is None or n in p.ops for p, n in zip(patterns, names, strict=True)
+def _may_fit(patterns: Sequence[Pattern], inputs: Sequence[Given]) -> bool:
+    """Whether such inputs can match these patterns, one each."""
+    return len(patterns) == len(inputs) and all(
+        (p.ops is None or name in p.ops) and p.constant in (None, constant)
+        for p, (name, constant) in zip(patterns, inputs, strict=True)
     )
 
 
@@ -182,7 +219,7 @@ def var(name: str) -> Pattern:
 
 def constant(name: str) -> Pattern:
     """A value that is known before a run."""
-    return Pattern(binding=name, structure=is_constant)
+    return Pattern(binding=name, structure=is_constant, constant=True)
 
 
 def literal(name: str, test: Predicate | None = None) -> Pattern:
@@ -244,12 +281,15 @@ class Match:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
         if pattern.choices and not self._meets_one(pattern.choices, instruction):
             return False
-        patterns = pattern.inputs
-        if patterns is not None and not self._meets_inputs(pattern, patterns, instruction):
+        if not self._meets_inputs(pattern, instruction):
             return False
         if pattern.structure is not None and not pattern.structure(instruction):
             return False
         return self.note(pattern, instruction)
+
+    def meets_tested(self, pattern: Pattern, instruction: Instruction) -> bool:
+        """As ``meets_within``, where the pattern is tested first and ``structure`` is known to hold."""
+        return self._meets_inputs(pattern, instruction) and self.note(pattern, instruction)
 
     def note(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Bind an instruction whose structure matches, and check its conditions.
@@ -285,10 +325,10 @@ class Match:
             if self.reason is None and not predicate(instruction):
                 self.reason = f"{instruction.op.name} #{instruction.id}: {reason}"
 
-    def _meets_inputs(
-        self, whole: Pattern, patterns: tuple[Pattern, ...], instruction: Instruction
-    ) -> bool:
-        inputs = instruction.inputs
+    def _meets_inputs(self, whole: Pattern, instruction: Instruction) -> bool:
+        patterns, inputs = whole.inputs, instruction.inputs
+        if patterns is None:
+            return True
         if len(inputs) != len(patterns):
             return False
         if len(inputs) == 1:

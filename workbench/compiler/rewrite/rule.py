@@ -16,7 +16,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation, make
-from workbench.compiler.ir.program import Edit, Program
+from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite.pattern import (
@@ -76,7 +76,7 @@ def scalar_argument(value: float, type: DType) -> Argument:
     return Argument(Shape(type), np.array(value).astype(type.numpy))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Rule:
     """A pattern and a small function that builds the replacement of its root. Made by ``@rule``."""
 
@@ -112,8 +112,8 @@ class Rule:
         Raises:
             RewriteError: The rule raised, or returned something else.
         """
-        names = tuple(i.op.name for i in instruction.inputs)
-        if not self.pattern.may_fit(type(instruction.op), names):
+        inputs = [(i.op.name, i.constant) for i in instruction.inputs]
+        if not self.pattern.may_fit(type(instruction.op), inputs):
             return None
         match = matched(self, instruction)
         return None if match is None else apply_match(self, instruction, match)
@@ -198,8 +198,11 @@ def change(
     @wraps(function)
     def call(root: Instruction, *args: P.args, **kwargs: P.kwargs) -> R:
         program = root.module.program
-        with program.edit(stated, root, root.sources):
+        before = program.begin_edit(stated, root, root.sources)
+        try:
             answer = function(root, *args, **kwargs)
+        finally:
+            program.end_edit(before)
         if isinstance(answer, Decline):
             for listener in program.listeners:
                 listener.near_miss(stated, root, answer.reason)
@@ -218,15 +221,14 @@ Most attempts end with the test, before anything is called or made for them.
 
 def attempt(rule: Rule) -> Attempt:
     """The rule to try at instructions that it is a candidate for."""
-    return rule.pattern.structure if rule.pattern.is_flat else None, rule
+    return rule.pattern.structure if rule.pattern.is_tested_first else None, rule
 
 
 def match_of(rule: Rule, root: Instruction) -> Match | None:
     """The match of a rule at an instruction that has passed the test of its attempt; None if it is none."""
     match, pattern = Match(), rule.pattern
-    if pattern.is_flat:
-        match.note(pattern, root)
-    elif not match.meets_within(pattern, root):
+    meets = match.meets_tested if pattern.is_tested_first else match.meets_within
+    if not meets(pattern, root):
         return None
     return match if rule.dynamic or not _is_dynamic(root, *match.bound.values()) else None
 
@@ -288,25 +290,34 @@ def _is_dynamic(*values: Instruction) -> bool:
 
 
 def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
+    """The answer of a rule, which replaces its root; all of it is one edit."""
+    program = root.module.program
+    before = program.begin_edit(rule, root, _sources(match.seen, root))
+    try:
+        return _replaced(rule, root, match)
+    finally:
+        program.end_edit(before)
+
+
+def _replaced(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
     module = root.module
-    program = module.program
-    with Edit(program, rule, root, _sources(match.seen, root)):
-        try:
-            answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
-        except EvaluationError as error:  # the run reports it, if it gets there
-            answer = Decline(f"a constant is not computed before a run: {error}")
-        except Exception as error:  # a rule may raise anything; the error names it and its location
-            kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
-            raise RewriteError(f"{_place(rule)} at {root!r}: {kind}{error}") from error
-        if isinstance(answer, Instruction):
-            # A root that the rule moved into a fused body has been replaced already.
-            if answer is not root and root.module is module and program.find(root.id) is root:
-                _expect_shape(rule, root, answer)
-                module.replace(root, answer)
-        elif not isinstance(answer, Decline):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RewriteError(
-                f"{_place(rule)} returned {answer!r}; expected an instruction or a Decline"
-            )
+    try:
+        answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
+    except EvaluationError as error:  # the run reports it, if it gets there
+        answer = Decline(f"a constant is not computed before a run: {error}")
+    except Exception as error:  # a rule may raise anything; the error names it and its location
+        kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
+        raise RewriteError(f"{_place(rule)} at {root!r}: {kind}{error}") from error
+    if isinstance(answer, Instruction):
+        # A root that the rule moved into a fused body has been replaced already.
+        gone = root.module is not module or module.program.find(root.id) is not root
+        if answer is not root and not gone:
+            _expect_shape(rule, root, answer)
+            module.replace(root, answer)
+    elif not isinstance(answer, Decline):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RewriteError(
+            f"{_place(rule)} returned {answer!r}; expected an instruction or a Decline"
+        )
     return answer
 
 

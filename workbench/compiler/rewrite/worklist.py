@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
 from workbench.compiler.errors import RewriteError
-from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -24,7 +23,7 @@ from workbench.compiler.rewrite.rule import (
 
 
 class Candidates:
-    """The rules that may match an instruction, judged by operations alone; most are excluded this way."""
+    """The rules that may match an instruction, judged by operations and constants, which exclude most."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         """Choose from these rules, in this order."""
@@ -33,7 +32,8 @@ class Candidates:
         """Whether any rule can have its root at an operation of a class, regardless of its inputs."""
         self.find_any = lru_cache(maxsize=64)(self._find_any)
         """Whether any rule finds the operations that it needs among these."""
-        self._found: dict[tuple[type[Operation], ...], tuple[Attempt, ...]] = {}
+        self._found: dict[tuple[type[Operation] | bool, ...], tuple[Attempt, ...]] = {}
+        """The rules for an operation, and for each input its operation and whether it is constant."""
 
     def _rooted(self, op: type[Operation]) -> bool:
         return any(r.pattern.may_be(op) for r in self.rules)
@@ -48,17 +48,21 @@ class Candidates:
         """The rules to try here, in order."""
         inputs = instruction.inputs
         if len(inputs) == 1:  # without a loop: this runs at every visit
-            kinds = (type(instruction.op), type(inputs[0].op))
+            (one,) = inputs
+            key = (type(instruction.op), type(one.op), one.constant)
         elif len(inputs) == 2:
-            kinds = (type(instruction.op), type(inputs[0].op), type(inputs[1].op))
+            one, two = inputs
+            key = (
+                type(instruction.op), type(one.op), one.constant, type(two.op), two.constant,
+            )  # fmt: skip
         else:
-            kinds = (type(instruction.op), *[type(i.op) for i in inputs])
+            key = (type(instruction.op), *[k for i in inputs for k in (type(i.op), i.constant)])
         try:
-            return self._found[kinds]
+            return self._found[key]
         except KeyError:
-            names = tuple([k.name for k in kinds[1:]])
-            rules = [r for r in self.rules if r.pattern.may_fit(kinds[0], names)]
-            found = self._found[kinds] = tuple(map(attempt, rules))
+            given = [(i.op.name, i.constant) for i in inputs]
+            rules = [r for r in self.rules if r.pattern.may_fit(type(instruction.op), given)]
+            found = self._found[key] = tuple(map(attempt, rules))
             return found
 
 
@@ -75,8 +79,9 @@ class _Worklist:
         self.module = module
         self.candidates = rules
         roots = set(filter(rules.rooted, module.program.operations))
-        self.queue = deque([i for i in module.listed if type(i.op) in roots])
-        self.queued = set(self.queue)
+        self.queue = deque(module.of_kinds(roots))
+        self.queued: set[Instruction] = set()
+        """The same as ``queue``, from the first time on that something is pushed."""
         self.reread: dict[Instruction, None] = {}
         """Values that got or lost a user: rules about all users of a value may match there."""
 
@@ -95,7 +100,10 @@ class _Worklist:
         return bool(self.queue)
 
     def _push(self, found: Iterable[Instruction]) -> None:
-        queued, module, rooted = self.queued, self.module, self.candidates.rooted
+        module, rooted = self.module, self.candidates.rooted
+        if not self.queued:
+            self.queued.update(self.queue)
+        queued = self.queued
         for one in found:
             if one not in queued and one.module is module and rooted(type(one.op)):
                 queued.add(one)
@@ -107,11 +115,10 @@ MAX_GROWTH = 1 << 20
 stay below."""
 
 
-class _Fresh(Listener):
-    """A listener that collects the instructions that an edit touches, and knows how far edits may go."""
+class _Growth:
+    """The growth of a program by the edits of one drive, and its limit."""
 
     def __init__(self, program: Program) -> None:
-        self.instructions: dict[Instruction, None] = {}
         self._program = program
         self.limit = MAX_GROWTH + self.size
 
@@ -124,12 +131,6 @@ class _Fresh(Listener):
     def is_full(self) -> bool:
         """Whether edits have added too much."""
         return self.size > self.limit
-
-    def touched(self, instruction: Instruction) -> None:
-        self.instructions[instruction] = None
-
-    def touched_by_edit(self, instructions: Mapping[Instruction, None]) -> None:
-        self.instructions.update(instructions)
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
@@ -150,23 +151,19 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
         return 0
     limit = max_edits or 1000 + 20 * sum(map(len, program.modules.values()))
     made: Counter[str] = Counter()
-    fresh = _Fresh(program)
-    program.listeners.append(fresh)
-    try:
-        for module in reversed(program.reachable_modules()):
-            if not module.bypass:
-                _drive_module(_Worklist(module, among), made, limit, fresh)
-    finally:
-        program.listeners.remove(fresh)
+    growth = _Growth(program)
+    for module in reversed(program.reachable_modules()):
+        if not module.bypass:
+            _drive_module(_Worklist(module, among), made, limit, growth)
     return made.total()
 
 
-def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
+def _drive_module(work: _Worklist, made: Counter[str], limit: int, growth: _Growth) -> None:
     module, find, attempts_at = work.module, work.module.program.find, work.candidates.at
-    queue, queued, is_full = work.queue, work.queued, fresh.is_full
+    queue, queued, is_full = work.queue, work.queued, growth.is_full
 
     def apply(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
-        answer = _applied(rule, root, match, work, fresh)
+        answer = _applied(rule, root, match, work)
         if isinstance(answer, Instruction):
             made[rule.name] += 1
         return answer
@@ -178,22 +175,22 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
         if not attempts or root.module is not module or find(root.id) is not root:
             continue
         if is_full:
-            _leave(attempts, root, fresh)
+            _leave(attempts, root, growth)
             continue
         if first_applied(attempts, root, apply) is not None:
             _check_rest(module, made, limit)
-            is_full = fresh.is_full
+            is_full = growth.is_full
 
 
 LEFT = "what is left stays as it is"
 """The end of the reason of a near miss where rewriting stopped."""
 
 
-def _leave(attempts: Sequence[Attempt], root: Instruction, fresh: _Fresh) -> None:
+def _leave(attempts: Sequence[Attempt], root: Instruction, growth: _Growth) -> None:
     """Say of the rules that would be tried at a root why none is: edits have added too much already."""
     reason = (
-        f"edits have made the program grow to {fresh.size} instructions and operands, "
-        f"more than {fresh.limit}; {LEFT}"
+        f"edits have made the program grow to {growth.size} instructions and operands, "
+        f"more than {growth.limit}; {LEFT}"
     )
     for _, one in attempts:
         if one.match(root) is not None:
@@ -201,24 +198,21 @@ def _leave(attempts: Sequence[Attempt], root: Instruction, fresh: _Fresh) -> Non
                 listener.near_miss(one, root, reason)
 
 
-def _applied(
-    rule: Rule, root: Instruction, match: Match, work: _Worklist, fresh: _Fresh
-) -> Instruction | Decline:
+def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist) -> Instruction | Decline:
     """Apply a rule to its match, or decline; push what may have become a match."""
-    operands = root.inputs
-    fresh.instructions.clear()
+    operands, program = root.inputs, work.module.program
+    program.edited = {}
     answer = apply_match(rule, root, match)
     if not isinstance(answer, Instruction):
         return answer
-    find = work.module.program.find
-    fresh.instructions[answer] = None
-    for touched in fresh.instructions:
+    find, reread = program.find, work.reread
+    for touched in {**program.edited, answer: None}:
         if find(touched.id) is touched:
             work.push_around(touched)
             for given in touched.inputs:
-                work.reread[given] = None
+                reread[given] = None
     for seen in (*match.seen, *match.bound.values(), *operands):
-        work.reread[seen] = None
+        reread[seen] = None
         # Rules at other roots depend on the number of its users only if one user is left.
         if seen.only_user is not None and find(seen.id) is seen:
             work.push_around(seen)

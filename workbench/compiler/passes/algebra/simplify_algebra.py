@@ -124,16 +124,22 @@ def _finite_product(a: Instruction, c: Instruction) -> bool:
 
 
 def _full(instruction: Instruction) -> bool:
-    return instruction.constant and not instruction.shape.broadcasted
+    return not instruction.shape.broadcasted
 
 
 def _scale(instruction: Instruction) -> bool:
-    if not instruction.constant or not is_broadcast(instruction):
+    if not is_broadcast(instruction):
         return False
     return instruction.inputs[0].shape.elements < instruction.shape.elements
 
 
-@rule(op("mul", op("mul", var("w").when(_full), var("a").when(_scale)), var("c").when(_scale)))
+@rule(
+    op(
+        "mul",
+        op("mul", constant("w").when(_full), constant("a").when(_scale)),
+        constant("c").when(_scale),
+    )
+)
 def find_mul_weights(b: Rewriter, w: Instruction, a: Instruction, c: Instruction) -> Instruction:
     """mul(mul(w, a), b) → mul(w, mul(a, b)), for small a and b repeated over weights w"""
     return b("mul", w, b("mul", a, c))
@@ -167,16 +173,25 @@ def find_mul_add(
 def _operand(instruction: Instruction, unit: float) -> int | None:
     """The index of the unit operand: the second, or either where the operation is commutative."""
     first, second = instruction.inputs
-    if uniform(second, unit):
+    if second.constant and uniform(second, unit):
         return 1
-    return 0 if instruction.op.commutative and uniform(first, unit) else None
+    if first.constant and instruction.op.commutative and uniform(first, unit):
+        return 0
+    return None
+
+
+_SCALES = (Mul, Div)
 
 
 def _unit_operand(instruction: Instruction) -> int | None:
-    return _operand(instruction, 1 if isinstance(instruction.op, Mul | Div) else 0)
+    return _operand(instruction, 1 if isinstance(instruction.op, _SCALES) else 0)
 
 
-@rule(op("mul|div|add|sub").reading(UNIFORM).when(lambda i: _unit_operand(i) is not None))
+def _has_unit(instruction: Instruction) -> bool:
+    return _unit_operand(instruction) is not None
+
+
+@rule(op("mul|div|add|sub").reading(UNIFORM, constant=True).when(_has_unit))
 def find_unit_ops(b: Rewriter) -> Instruction:
     """x · 1 → x; x / 1 → x; x + 0 → x; x - 0 → x"""
     return b.root.inputs[1 - (_unit_operand(b.root) or 0)]
@@ -197,7 +212,7 @@ def _negates(instruction: Instruction) -> int | None:
     return _operand(instruction, -1)
 
 
-@rule(op("mul|div|sub").reading(UNIFORM).when(lambda i: _negates(i) is not None))
+@rule(op("mul|div|sub").reading(UNIFORM, constant=True).when(lambda i: _negates(i) is not None))
 def find_neg_unit_ops(b: Rewriter) -> Instruction:
     """x · -1 → neg(x); x / -1 → neg(x); 0 - x → neg(x)"""
     value = b("neg", b.root.inputs[1 - (_negates(b.root) or 0)])
@@ -223,7 +238,7 @@ def _zero_operand(instruction: Instruction) -> int | None:
     return _operand(instruction, 0)
 
 
-@rule(op("mul|div").reading(UNIFORM).when(lambda i: _zero_operand(i) is not None))
+@rule(op("mul|div").reading(UNIFORM, constant=True).when(lambda i: _zero_operand(i) is not None))
 def find_zero_ops(b: Rewriter) -> Instruction | Decline:
     """0 · x → 0; 0 / x → 0, for integers: a float x may be NaN or infinite"""
     if b.root.shape.type.is_float:

@@ -236,7 +236,8 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
 
 def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
     """The name of the body of each elementwise operation in a module, and its number."""
-    found = [x for x in module.listed if is_wrappable(x)]
+    kinds = set(filter(is_pointwise, set(module.kinds)))
+    found = [x for x in module.of_kinds(kinds) if is_wrappable(x)]
     return dict(zip(found, _next_names(module, len(found)), strict=True))
 
 

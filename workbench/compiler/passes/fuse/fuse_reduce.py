@@ -109,7 +109,8 @@ def _names(module: Module) -> dict[Instruction, tuple[str, int]]:
 
 
 def _reductions(module: Module) -> list[Instruction]:
-    return [x for x in module.listed if is_reduction(x)]
+    kinds = set(filter(_reduces, set(module.kinds)))
+    return [x for x in module.of_kinds(kinds) if is_reduction(x)]
 
 
 def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:

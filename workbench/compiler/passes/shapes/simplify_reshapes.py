@@ -46,6 +46,8 @@ def _may_change_nothing(op: type[Operation]) -> bool:
 
 def _changes_nothing(instruction: Instruction) -> bool:
     source = instruction.inputs[0].shape
+    if source.lens != instruction.shape.lens:
+        return False  # most of them
     if instruction.op.monoid is not None:
         same = (source.type, source.lens) == (instruction.shape.type, instruction.shape.lens)
         changed = source.broadcasted and source.strides != instruction.shape.strides

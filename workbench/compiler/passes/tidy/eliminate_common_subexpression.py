@@ -13,6 +13,8 @@ from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
 
 _LARGEST_COMPARED = 1 << 20
+_SMALL = 1 << 10
+"""Bytes that are compared sooner than it is found out where they are."""
 
 
 @register
@@ -36,7 +38,7 @@ def share(module: Module) -> None:
     """Merge equal instructions of a module on equal inputs."""
     seen: dict[Hashable, list[Instruction]] = {}
     for instruction in module:
-        if not instruction.shares_inputs or not _is_shareable(instruction):
+        if not instruction.shares_inputs() or not _is_shareable(instruction):
             continue  # without another user of its inputs, there is no equal instruction
         alike = seen.setdefault(_key(instruction), [])
         earlier = _first_equal(alike, instruction) if alike else None
@@ -53,10 +55,13 @@ def _is_before(one: Instruction, other: Instruction) -> bool:
     return one.module is other.module and one.order < other.order
 
 
+_SEPARATE = (Param, Allocate)
+
+
 def _is_shareable(instruction: Instruction) -> bool:
     """Whether an equal instruction may replace it; buffers are written to, so they stay separate."""
     op = instruction.op
-    if isinstance(op, Param) or (isinstance(op, Allocate) and not instruction.inputs):
+    if not instruction.inputs and isinstance(op, _SEPARATE):
         return False
     return op.context_free and instruction.is_used
 
@@ -96,6 +101,8 @@ def _are_equal(one: Instruction, other: Instruction) -> bool:
 def _same_data(one: Argument, other: Argument | None) -> bool:
     if other is None:
         return False
+    if one.shape.bytes <= _SMALL:
+        return one.same_as(other)
     a, b = one.numpy(), other.numpy()
     if a.ctypes.data == b.ctypes.data and a.strides == b.strides:
         return True

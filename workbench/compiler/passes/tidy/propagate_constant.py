@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.builtin import Identity, Undefined
+from workbench.compiler.ir.builtin import Identity, Literal, Undefined
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
@@ -80,9 +80,8 @@ class _Room:
 
 
 def _literal_bytes(program: Program) -> int:
-    return sum(
-        [i.literal.shape.bytes for m in open_modules(program) for i in m.listed if i.literal]
-    )
+    literals = [i.literal for m in open_modules(program) for i in m.of_kinds({Literal})]
+    return sum([one.shape.bytes for one in literals if one is not None])
 
 
 class _Plan:
@@ -119,12 +118,12 @@ class _Plan:
         if self._large and self._large.intersection(instruction.inputs):
             self._large.add(instruction)
             return False
-        if is_large(instruction):
+        if instruction.op.alias is None and is_large(instruction):  # a view takes no memory
             return self._leave(
                 instruction, f"{instruction.shape.bytes:,} bytes are not computed here"
             )
         if (
-            instruction.name in self.skipped
+            (self.skipped and instruction.name in self.skipped)
             or instruction.shape.dims is not None
             or instruction.shape.subs is not None
             or stays(instruction)
@@ -260,13 +259,18 @@ def _is_settled(last: Instruction) -> bool:
     return isinstance(last.op, Identity) and all(i.literal is not None for i in last.inputs)
 
 
+_UNPACKED = (UnpackInt4, UnpackFp4, Undefined)
+_ALIKE = (Contiguous, Dequantizelinear, Reshape)
+"""Operations whose result has as many elements as their first input."""
+
+
 def stays(instruction: Instruction) -> bool:
     """Whether folding a constant only makes it larger: it is a broadcast, or a view of one."""
     while True:
         op, shape = instruction.op, instruction.shape
-        if isinstance(op, UnpackInt4 | UnpackFp4 | Undefined) or not shape.elements:
+        if isinstance(op, _UNPACKED) or not shape.elements:
             return True
-        if isinstance(op, Contiguous | Dequantizelinear | Reshape) and instruction.inputs:
+        if isinstance(op, _ALIKE) and instruction.inputs:
             instruction = instruction.inputs[0]
         elif shape.broadcasted and shape.element_space < shape.elements:
             return True

@@ -16,10 +16,12 @@ from workbench.compiler.ops.quant import Quantizelinear
 from workbench.compiler.passes.shapes.rules.concats import axis_of
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 
+_SPREADS = (Broadcast, Multibroadcast, UnpackInt4)
+
 
 def _joins(instruction: Instruction) -> bool:
     op = instruction.op
-    spreads = isinstance(op, Broadcast | Multibroadcast | UnpackInt4)
+    spreads = isinstance(op, _SPREADS)
     return op.pointwise or isinstance(op, Layout) or (spreads and len(instruction.inputs) == 1)
 
 

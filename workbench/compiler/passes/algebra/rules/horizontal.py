@@ -10,7 +10,7 @@ from workbench.compiler.ops.movement import Concat
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.broadcasting import moving
 from workbench.compiler.passes.shapes.rules.concats import axis_of
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, constant, op, rule, var
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, constant, op, rule
 
 
 @rule(
@@ -83,9 +83,10 @@ def _stepped(b: Rewriter, value: Instruction, step: int) -> Instruction:
 
 def _others_of_its_input(root: Instruction) -> bool:
     """Whether another dot or convolution by constants reads the same input."""
-    if len(root.inputs) != 2 or not root.inputs[1].constant or root.inputs[0].constant:
-        return False
-    return any(u is not root and _product_of(root, u) for u in root.inputs[0].users)
+    for user in root.inputs[0].users:  # noqa: SIM110 (a loop is faster)
+        if user is not root and _product_of(root, user):
+            return True
+    return False
 
 
 def _product_of(root: Instruction, user: Instruction) -> bool:
@@ -102,7 +103,7 @@ def _product_of(root: Instruction, user: Instruction) -> bool:
 @rule(
     Pattern(
         frozenset({"dot", "quant_dot", "convolution"}),
-        (var("x"), var("w")),
+        (moving("x"), constant("w")),
         structure=_others_of_its_input,
     ).where(lambda i: i.op.attributes().get("group", 1) == 1, "it is grouped")
 )

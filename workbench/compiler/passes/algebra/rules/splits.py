@@ -44,9 +44,12 @@ def _is_first_split(instruction: Instruction) -> bool:
 # One operation on all splits
 
 
+_ELEMENTWISE = (Layout, PointwiseModule)
+
+
 def elementwise(instruction: Instruction) -> bool:
     """Whether each result element depends only on the operands' elements at the same index."""
-    return instruction.op.pointwise or isinstance(instruction.op, Layout | PointwiseModule)
+    return instruction.op.pointwise or isinstance(instruction.op, _ELEMENTWISE)
 
 
 def _joins(instruction: Instruction) -> bool:

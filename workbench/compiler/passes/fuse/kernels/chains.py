@@ -195,7 +195,9 @@ class Chains(Nodes[Node]):
         kernel = node.kernel
         for value in kernel.inputs:
             producer = self.of.get(value)
-            if producer is None or self.others_read((value,), node):
+            if producer is None:
+                continue
+            if value.only_user is None and self.others_read((value,), node):
                 continue
             if producer.lines + node.lines <= LARGEST_BODY:
                 before = [i.shape for i in kernel.inputs]

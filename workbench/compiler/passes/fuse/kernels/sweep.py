@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
@@ -70,14 +70,16 @@ class Sweeps(Listener):
         roots = set(filter(self._candidates.rooted, self.program.operations))
         if not roots:
             return {}
-        return {i: None for m in self._modules for i in m.listed if type(i.op) in roots}
+        return {i: None for m in self._modules for i in m.of_kinds(roots)}
 
     def _through(self, module: Module, pending: dict[Instruction, None]) -> int:
-        heap = [(one.order, one.id) for one in pending if one.module is module]
-        heapify(heap)
+        waiting = sorted([(one.order, one.id) for one in pending if one.module is module])
+        waiting.reverse()  # the next one is the last
+        heap: list[tuple[int, int]] = []
         edits, last = 0, (0, -1)
-        while heap:
-            order, id = place = heappop(heap)
+        while waiting or heap:
+            is_queued = not waiting or (heap and heap[0] < waiting[-1])
+            order, id = place = heappop(heap) if is_queued else waiting.pop()
             root = self.program.find(id)
             if root is None or root.module is not module or place == last:
                 continue

@@ -51,7 +51,7 @@ def is_link(instruction: Instruction) -> bool:
     if not _links(type(op)) or instruction.shape.dims is not None:
         return False
     inputs = instruction.inputs
-    return isinstance(op, Contiguous) or (len(inputs) == 1 and inputs[0].shape.dims is None)
+    return (len(inputs) == 1 and inputs[0].shape.dims is None) or isinstance(op, Contiguous)
 
 
 def chain_to(end: Instruction) -> list[Instruction]:
