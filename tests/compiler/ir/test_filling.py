@@ -6,7 +6,7 @@ import pytest
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.filling import Entry, fill
+from workbench.compiler.ir.filling import Entry, fill, take_all
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
@@ -81,3 +81,34 @@ def test_a_module_that_is_not_empty_is_not_filled():
 def test_parameters_have_different_names():
     with pytest.raises(GraphError, match="two parameters of one name"):
         fill(body(False), [entry("a"), entry("a")])
+
+
+def moved(at_once: bool) -> Program:
+    """A chain moved into a body that represents what it reads: a parameter, and a literal from its end on."""
+    program = Program()
+    main, inner = program.main, program.create_module("body", bypass=True)
+    x, y = main.add_parameter("x", FLOAT), main.add_parameter("y", FLOAT)
+    first = main.add("add", x, x)
+    parts = [first, main.add("mul", first, y)]
+    main.add("neg", x)
+    inside, literal = fill(inner, [entry("a"), entry("1")])
+    known = {x: inside}
+    if at_once:
+        take_all(inner, parts, known, {parts[1]: {y: literal}}, lambda one, _: one.shape)
+        assert known == {x: inside, y: literal, first: first, parts[1]: parts[1]}
+    else:
+        inner.take(first, [inside, inside])
+        inner.take(parts[1], [first, literal])
+    return program
+
+
+def test_taking_all_is_taking_one_by_one():
+    rows = [
+        [
+            (m.name, i.id, i.order, i.shape, [g.id for g in i.inputs], [u.id for u in i.users])
+            for m in program.modules.values()
+            for i in m
+        ]
+        for program in map(moved, (True, False))
+    ]
+    assert rows[0] == rows[1]

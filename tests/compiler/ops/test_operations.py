@@ -18,10 +18,13 @@ from tests.compiler.variants import (
     shapes,
 )
 from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation, all_operations, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.shape_rules import PLAIN, STRICT
+from workbench.compiler.ops.elementwise import keeps_scalars
 from workbench.compiler.text.printing import parse, to_text
 
 OPERATIONS = all_operations()
@@ -188,3 +191,12 @@ def test_commutative_operations_are_those_that_migraphx_names(name: str):
 def test_commutative_operations_commute(name: str):
     for op, (x, y) in cases(name):
         np.testing.assert_array_equal(computed(op, [x, y])[0], computed(op, [y, x])[0])
+
+
+@pytest.mark.parametrize("name", [n for n in POINTWISE if keeps_scalars(OPERATIONS[n])])
+def test_elementwise_work_on_scalars_gives_a_scalar_of_its_type(name: str):
+    for op, operands in OPERATIONS[name].samples():
+        types = [Argument.of(value).shape.type for value in operands]
+        usual = op.compute_shape([Shape(type, (2, 3)) for type in types])
+        for rules in (PLAIN, STRICT):
+            assert op.shape_by(rules, list(map(Shape.scalar, types))) == Shape.scalar(usual.type)

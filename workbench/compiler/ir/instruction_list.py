@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.operation import Operation
     from workbench.compiler.ir.program import Program
 
-_GAP = 1 << 64
+GAP = 1 << 64
+"""The distance between the places of instructions that are appended one after the other."""
 _order_of = attrgetter("order")
 
 
@@ -96,7 +97,7 @@ class InstructionList:
 
     def _link(self, made: Instruction, before: Instruction | None) -> None:
         if before is None:
-            self._append(made, 0 if self._last is None else self._last.order + _GAP)
+            self._append(made, 0 if self._last is None else self._last.order + GAP)
             return
         previous = before._previous
         made.order = self._order_between(previous, before)
@@ -112,7 +113,7 @@ class InstructionList:
     def _link_all(self, made: Sequence[Instruction]) -> None:
         """As ``_link`` at the end, one after the other, while the list is empty."""
         for place, one in enumerate(made):
-            one.order = place * _GAP
+            one.order = place * GAP
         self._chain(made)
 
     def _chain(self, made: Sequence[Instruction]) -> None:
@@ -140,7 +141,7 @@ class InstructionList:
 
     def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:
-            return following.order - _GAP
+            return following.order - GAP
         if following.order - previous.order < 2:
             self._renumber()
         # Nearer to the predecessor: most insertions come in sequence before one instruction.
@@ -148,7 +149,7 @@ class InstructionList:
 
     def _renumber(self) -> None:
         for i, instruction in enumerate(self):
-            instruction.order = i * _GAP
+            instruction.order = i * GAP
             self.program.tell_touched(instruction)
 
     def _unlink(self, gone: Instruction) -> None:

@@ -110,7 +110,19 @@ class Module(Uses):
     ) -> Instruction:
         """As ``insert``, but with the given ``shape`` where it is known, instead of inferring it."""
         self._check_inputs(op, inputs, before)
-        made = self._new(op, infer(op, inputs, modules) if shape is None else shape)
+        shape = infer(op, inputs, modules) if shape is None else shape
+        return self.put(shape, before, op, inputs, modules)
+
+    def put(
+        self,
+        shape: Shape,
+        before: Instruction | None,
+        op: Operation,
+        inputs: Sequence[Instruction],
+        modules: Sequence[Module] = (),
+    ) -> Instruction:
+        """As ``insert_as``, where all inputs are known to be ahead of that place."""
+        made = self._new(op, shape)
         self._link(made, before)
         if modules:
             self.bind(made, modules)
@@ -179,14 +191,20 @@ class Module(Uses):
             self.hand_over(old, new)
             self.prune(old)
 
-    def hand_over(self, old: Instruction, new: Instruction) -> None:
-        """Let the users of ``old`` use ``new``, which stands where ``old`` was; ``old`` itself stays."""
+    def hand_over(self, old: Instruction, new: Instruction, before: Shape | None = None) -> None:
+        """Let the users of ``old`` use ``new``, which stands where ``old`` was; ``old`` itself stays.
+
+        Args:
+            old: The instruction.
+            new: What replaces it.
+            before: The shape of ``old`` for its users, if it has another one by now.
+        """
         if (tally := self.program.tally) is not None:
             tally.replaced(old, new)
         self.program.tell_replaced(old, new)
         if not new.sources:
             inherit_sources(new, old.sources)
-        alike = old.shape == new.shape
+        alike = (before or old.shape) == new.shape
         for user in [u for u in old._users if u is not new]:
             user.module.connect(user, [new if i is old else i for i in user.inputs])
             if not alike:

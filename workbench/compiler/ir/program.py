@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +224,15 @@ class Program(ProgramFacts):
             return
         for listener in self.listeners:
             listener.touched(instruction)
+
+    def tell_all_touched(self, instructions: Sequence[Instruction]) -> None:
+        """As ``tell_touched`` for one after the other."""
+        if self.evaluated or not self.open_edits:
+            for one in instructions:
+                self.tell_touched(one)
+            return
+        self.version += 1
+        self._touched.update(dict.fromkeys(instructions))
 
     def _outdate(self, changed: Instruction) -> None:
         """Drop the cached value of a constant that changed, and the values computed from it."""

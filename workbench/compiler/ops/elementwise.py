@@ -193,6 +193,16 @@ class Binary(Pointwise):
 # Shape rules
 
 
+@cache
+def keeps_scalars(op: type[Operation]) -> bool:
+    """Whether results of operands with the shape of MIGraphX's scalar have that shape, too, by its rules."""
+    return (
+        issubclass(op, Unary | Binary)
+        and op.compute_shape in (Unary.compute_shape, Binary.compute_shape)
+        and op.shape_by is Pointwise.shape_by
+    )
+
+
 def expect_tensors(op: Operation, inputs: Sequence[Shape]) -> None:
     """Raise a ShapeError if an input is a tuple."""
     for i, shape in enumerate(inputs):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param, Return
-from workbench.compiler.ir.filling import Entry, fill
+from workbench.compiler.ir.filling import Entry, fill, take_all
 from workbench.compiler.ir.module import Instruction, Module, infer
-from workbench.compiler.ir.operation import Operation, make
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.elementwise import keeps_scalars
 from workbench.compiler.ops.fused import PointwiseModule
 
 
@@ -34,6 +35,7 @@ def unused_name(program: Program, name: str) -> str:
 
 
 _ENDS = (Param, Return)
+_NONE: Mapping[Instruction, Mapping[Instruction, Instruction]] = {}
 
 Sources: TypeAlias = tuple[str, ...]
 """The model nodes that an instruction comes from."""
@@ -132,12 +134,28 @@ class Body:
 
     def _move(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
+        self.module.take(instruction, inputs, self._shape_on(instruction, inputs))
+
+    def _shape_on(self, instruction: Instruction, inputs: Sequence[Instruction]) -> Shape:
+        """The shape of an instruction that is about to be taken, on its inputs from the body."""
         shape = instruction.shape
         if self._are_relaid(instruction.inputs, inputs) and not _is_kept(instruction, inputs):
             shape = infer(instruction.op, inputs, instruction.modules)
             if shape != instruction.shape:
                 self._relaid.add(instruction)
-        self.module.take(instruction, inputs, shape)
+        return shape
+
+    def _scalar_on(self, instruction: Instruction, inputs: Sequence[Instruction]) -> Shape:
+        """As ``_shape_on``, in a body of scalars, which most elementwise work keeps."""
+        if not keeps_scalars(type(instruction.op)):
+            return self._shape_on(instruction, inputs)
+        for given in inputs:
+            if not given.shape.is_scalar:
+                return self._shape_on(instruction, inputs)
+        shape = Shape.scalar(instruction.shape.type)
+        if shape != instruction.shape:
+            self._relaid.add(instruction)
+        return shape
 
     def _are_relaid(self, outer: Sequence[Instruction], inputs: Sequence[Instruction]) -> bool:
         """Whether some values have or had another shape outside of the body."""
@@ -171,21 +189,12 @@ class Body:
         else:
             self.module.add_return(*results)
 
-    def stand_for(
-        self,
-        old: Instruction,
-        op: Operation | str,
-        shape: Shape | None = None,
-        sources: Sources | None = None,
-        **attributes: object,
-    ) -> Instruction:
+    def stand_for(self, old: Instruction, op: Operation | str, **attributes: object) -> Instruction:
         """Take ``old`` into the body as its result; a new operation with this body replaces it outside.
 
         Args:
             old: The instruction.
             op: The operation, whose only module is this body.
-            shape: The operation's shape, if it is known.
-            sources: Its source nodes, if they are known.
             attributes: Its attributes.
         """
         outer, following, before = old.module, old.following, old.inputs
@@ -194,12 +203,42 @@ class Body:
         if self.module.has_return and (last := self.module.last) is not None:
             self.module.remove(last)
         self.take(old, keep_shape=True)
-        made = op if isinstance(op, Operation) else make(op, **attributes)
-        new = outer.insert_as(shape, following, made, self.inputs, [self.module])
+        new = outer.insert(following, op, *self.inputs, modules=[self.module], **attributes)
         outer.hand_over(old, new)
         relaid = self.scalars or self._are_relaid(before, old.inputs)
         if relaid and not _is_kept(old, old.inputs):
             self.module.reinfer(old)
+        self.module.add_return(old)
+        self._give_sources(new)
+        prune_all(before)
+        return new
+
+    def stand_for_all(
+        self,
+        parts: Sequence[Instruction],
+        op: Operation,
+        shape: Shape | None,
+        sources: Sources | None = None,
+        literals: Mapping[Instruction, Mapping[Instruction, Instruction]] = _NONE,
+    ) -> Instruction:
+        """As ``take`` for all of some instructions but the last, and ``stand_for`` for that, in one go.
+
+        The body has only what ``fill`` made, which represents all that they read.
+
+        Args:
+            parts: The instructions; nothing outside reads any but the last.
+            op: The operation.
+            shape: The operation's shape, if it is known.
+            sources: Its source nodes, if they are known.
+            literals: What represents some values from an instruction on.
+        """
+        old, inputs = parts[-1], [*self._outer.values()]
+        outer, following, before, outside = old.module, old.following, old.inputs, old.shape
+        shape_on = self._scalar_on if self.scalars else self._shape_on
+        take_all(self.module, parts, self._inner, literals, shape_on)
+        shape = infer(op, inputs, [self.module]) if shape is None else shape
+        new = outer.put(shape, following, op, inputs, [self.module])
+        outer.hand_over(old, new, outside)
         self.module.add_return(old)
         if sources is None:
             self._give_sources(new)

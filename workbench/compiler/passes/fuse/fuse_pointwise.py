@@ -15,7 +15,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import Pointwise
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.base import RewritePass, open_modules, register
-from workbench.compiler.passes.fuse.kernels.chains import Chains, Node, wrap_chain
+from workbench.compiler.passes.fuse.kernels.chains import POINTWISE, Chains, Node, wrap_chain
 from workbench.compiler.passes.fuse.kernels.common_space import (
     STAYING,
     join_kernels,
@@ -89,7 +89,7 @@ def _wrapped(
     """The kernel of one instruction, whose inputs and their elements are given; and its shape, if known."""
     body = Body(x.module.program.create_module(name, bypass=True), scalars=True)
     body.fill([(value, element, x.sources) for value, element in inputs.items()])
-    return body.stand_for(x, "pointwise", shape, x.sources)
+    return body.stand_for_all([x], POINTWISE, shape, x.sources)
 
 
 def _constants(x: Instruction) -> dict[Instruction, Argument | None]:

@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import make
 from workbench.compiler.passes.fuse.kernels.common_space import STAYING, Staying, behind_moves
 from workbench.compiler.passes.fuse.kernels.pairs import BETWEEN, LARGEST_BODY, lines
 from workbench.compiler.rewrite import change
@@ -108,6 +109,8 @@ class Node:
         """The number of lines of its body."""
         return self.inside or self.kernel.lines
 
+
+POINTWISE = make("pointwise")
 
 NodeType = TypeVar("NodeType", bound=Node)
 
@@ -221,15 +224,10 @@ def wrap_chain(
     inputs = [(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()]
     filled = body.fill([*[k.entry for k in below], *inputs, *[k.entry for k in above]])
     del filled[len(below) : len(below) + len(inputs)]
-    literals: dict[Instruction, list[tuple[Instruction, Instruction]]] = {}
+    literals: dict[Instruction, dict[Instruction, Instruction]] = {}
     for known, literal in zip([*below, *above], filled, strict=True):
-        literals.setdefault(known.part, []).append((known.value, literal))
-    for part in kernel.parts:
-        for value, literal in literals.get(part, ()):
-            body.know(value, literal)
-        if part is not root:
-            body.take(part)
-    fused = body.stand_for(root, "pointwise", root.shape, kernel.sources)
+        literals.setdefault(known.part, {})[known.value] = literal
+    fused = body.stand_for_all(kernel.parts, POINTWISE, root.shape, kernel.sources, literals)
     if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
         module.set_sources(end, kernel.parts[0].sources)
     prune_all([known.value for known in (*kernel.above, *kernel.below)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import make
 from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.reduce import reduced_axes
 from workbench.compiler.passes.fuse.kernels.chains import Node, Nodes
@@ -142,11 +143,8 @@ def wrap_reductions(
     body = Body(module)
     inputs = node.kernel.inputs.items()
     body.fill([(made.get(value, value), None, sources) for value, sources in inputs])
-    for part in node.kernel.parts:
-        if part is not root:
-            body.take(part)
     shape = None if root.shape.ranges else root.shape  # all parts are row-major
-    fused = body.stand_for(root, "fused_reduce", shape, axes=node.axes)
+    fused = body.stand_for_all(node.kernel.parts, make("fused_reduce", axes=node.axes), shape)
     if (end := module.last) is not None and end.sources != node.ends:
         module.set_sources(end, node.ends)
     share(module)
