@@ -10,9 +10,11 @@ from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.instruction_list import GAP
-from workbench.compiler.ir.module import LITERAL, Instruction, Module, parameter_op
+from workbench.compiler.ir.instruction import learn_constant
+from workbench.compiler.ir.module import LITERAL, RETURN, Instruction, Module, parameter_op
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.shape_rules import PLAIN
 
 Entry: TypeAlias = tuple[str, Shape, Argument | None, tuple[str, ...]]
 """A parameter to be, with its name and shape, or a literal; and its source nodes."""
@@ -29,25 +31,29 @@ def fill(module: Module, entries: Sequence[Entry]) -> list[Instruction]:
     """
     if len(module):
         raise GraphError(f"module {module.name!r} is not empty")
-    parameters = module._parameters
+    parameters, program = module._parameters, module.program
     made: list[Instruction] = []
     above: list[Instruction] = []
     below: list[Instruction] = []
+    id, instructions = program._next_id, program._instructions
     for name, shape, literal, sources in entries:
         if literal is None:
-            one = module._new(parameter_op(name, len(parameters)), shape)
+            one = Instruction(id, parameter_op(name, len(parameters)), shape, module)
             parameters[name] = one
         else:
-            one = module._new(LITERAL, shape)
+            one = Instruction(id, LITERAL, shape, module)
             one.literal, one.constant = literal, True
             (above if parameters else below).append(one)
         one.sources = sources
         made.append(one)
+        instructions[id] = one
+        id += 1
+    program._next_id = id
     if len(parameters) + len(above) + len(below) != len(made):
         raise GraphError(f"module {module.name!r} would have two parameters of one name")
     in_order = [*above[::-1], *parameters.values(), *below[::-1]]
-    module._link_all(made[::-1] if module.program.newest_first else in_order)
-    module.program.tell_all_touched(made)
+    module._append_all(made[::-1] if program.newest_first else in_order)
+    program.tell_all_touched(made)
     return made
 
 
@@ -62,29 +68,86 @@ def take_all(
 
     Args:
         module: The body.
-        parts: The instructions, which are no literals.
+        parts: The instructions, which are in one module and no literals.
         known: What represents each value that they read; the instructions are added, as they move.
         literals: What represents some values from an instruction on.
         shape_on: The shape of an instruction on inputs from the body.
     """
-    program, last = module.program, module._last
-    order = 0 if last is None else last.order + GAP
-    find = known.__getitem__
+    tally, find = module.program.tally, known.__getitem__
+    outer = parts[0].module
+    outer._unlink_all(parts)
     for part in parts:
-        if part in literals:
+        if literals and part in literals:
             known.update(literals[part])
         inputs = tuple(map(find, part.inputs))
         part.shape = shape_on(part, inputs)
-        outer = part.module
-        if (tally := program.tally) is not None:
+        if tally is not None:
             tally.taken(part, hidden=module.bypass, was_hidden=outer.bypass)
         if part.modules:
             del outer._calling[part]
             module._calling[part] = None
-        outer._unlink(part)
         part.module = module
-        module._append(part, order)
-        order += GAP
-        module.connect(part, inputs)
+        for old in part.inputs:
+            old._users.pop(part, None)
+        for new in inputs:
+            new._users[part] = None
+        part.inputs = inputs
+        if part.constant or inputs[0].constant:  # otherwise it is none, as before
+            learn_constant(part)
         known[part] = part
-    program.tell_all_touched(parts)
+    module._append_all(parts)
+    module.program.tell_all_touched(parts)
+
+
+def put_kernel(
+    outer: Module,
+    before: Instruction | None,
+    op: Operation,
+    shape: Shape,
+    inputs: tuple[Instruction, ...],
+    body: Module,
+) -> Instruction:
+    """As ``Module.insert_as``, for an operation with one body and inputs that are ahead of its place."""
+    made = outer._new(op, shape)
+    outer._link(made, before)
+    made.modules = (body,)
+    body._callers[made] = None
+    outer._calling[made] = None
+    outer.attach(made, inputs)
+    program = outer.program
+    if (tally := program.tally) is not None:
+        tally.made(made)
+    program.tell_touched(made)
+    return made
+
+
+def end_with(module: Module, result: Instruction) -> None:
+    """Let a body without ``@return`` return its last instruction, which is no constant."""
+    program = module.program
+    if program.shape_rules is not PLAIN or program.tally is not None or result.constant:
+        module.add_return(result)
+        return
+    end = module._new(RETURN, result.shape)
+    module._append_all((end,))
+    end.inputs = (result,)
+    result._users[end] = None
+    program.operands += 1
+    program.tell_touched(end)
+
+
+def hand_over_all(old: Instruction, new: Instruction) -> None:
+    """As ``Module.hand_over``, where ``new`` has source nodes, and the shape that users of ``old`` know."""
+    program = new.module.program
+    program.tell_replaced(old, new)
+    users = list(old._users)
+    for user in users:
+        before = user.inputs
+        now = tuple([new if i is old else i for i in before])
+        for given in before:
+            given._users.pop(user, None)
+        for given in now:
+            given._users[user] = None
+        user.inputs = now
+        if user.constant or now[0].constant:  # otherwise it is none, as before
+            learn_constant(user)
+    program.tell_all_touched(users)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.operation import Operation
     from workbench.compiler.ir.program import Program
 
-GAP = 1 << 64
-"""The distance between the places of instructions that are appended one after the other."""
+_GAP = 1 << 64
 _order_of = attrgetter("order")
 
 
@@ -97,7 +96,7 @@ class InstructionList:
 
     def _link(self, made: Instruction, before: Instruction | None) -> None:
         if before is None:
-            self._append(made, 0 if self._last is None else self._last.order + GAP)
+            self._append(made, 0 if self._last is None else self._last.order + _GAP)
             return
         previous = before._previous
         made.order = self._order_between(previous, before)
@@ -109,12 +108,6 @@ class InstructionList:
             previous._next = made
         self._size += 1
         self._listed = None
-
-    def _link_all(self, made: Sequence[Instruction]) -> None:
-        """As ``_link`` at the end, one after the other, while the list is empty."""
-        for place, one in enumerate(made):
-            one.order = place * GAP
-        self._chain(made)
 
     def _chain(self, made: Sequence[Instruction]) -> None:
         """Link instructions that have their places, while the list is empty."""
@@ -139,9 +132,24 @@ class InstructionList:
         self._size += 1
         self._listed = None
 
+    def _append_all(self, made: Sequence[Instruction]) -> None:
+        """As ``_link`` at the end, one after the other, for instructions that are in no list."""
+        previous = self._last
+        order = 0 if previous is None else previous.order + _GAP
+        for one in made:
+            one.order, one._previous, one._next = order, previous, None
+            if previous is None:
+                self._first = one
+            else:
+                previous._next = one
+            order += _GAP
+            previous = one
+        self._last, self._listed = previous, None
+        self._size += len(made)
+
     def _order_between(self, previous: Instruction | None, following: Instruction) -> int:
         if previous is None:
-            return following.order - GAP
+            return following.order - _GAP
         if following.order - previous.order < 2:
             self._renumber()
         # Nearer to the predecessor: most insertions come in sequence before one instruction.
@@ -149,7 +157,7 @@ class InstructionList:
 
     def _renumber(self) -> None:
         for i, instruction in enumerate(self):
-            instruction.order = i * GAP
+            instruction.order = i * _GAP
             self.program.tell_touched(instruction)
 
     def _unlink(self, gone: Instruction) -> None:
@@ -164,4 +172,19 @@ class InstructionList:
             after._previous = before
         gone._previous = gone._next = None
         self._size -= 1
+        self._listed = None
+
+    def _unlink_all(self, gone: Sequence[Instruction]) -> None:
+        """As ``_unlink`` one after the other, for instructions that are linked elsewhere right after."""
+        for one in gone:
+            before, after = one._previous, one._next
+            if before is None:
+                self._first = after
+            else:
+                before._next = after
+            if after is None:
+                self._last = before
+            else:
+                after._previous = before
+        self._size -= len(gone)
         self._listed = None

@@ -37,7 +37,7 @@ __all__ = [
 parameter_op = lru_cache(maxsize=1 << 10)(Param)
 """The operation of a parameter; those of fused bodies have the same few names."""
 _NO_SYMBOLS = nullcontext()
-LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
+LITERAL, RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
 class Module(Uses):
@@ -110,19 +110,7 @@ class Module(Uses):
     ) -> Instruction:
         """As ``insert``, but with the given ``shape`` where it is known, instead of inferring it."""
         self._check_inputs(op, inputs, before)
-        shape = infer(op, inputs, modules) if shape is None else shape
-        return self.put(shape, before, op, inputs, modules)
-
-    def put(
-        self,
-        shape: Shape,
-        before: Instruction | None,
-        op: Operation,
-        inputs: Sequence[Instruction],
-        modules: Sequence[Module] = (),
-    ) -> Instruction:
-        """As ``insert_as``, where all inputs are known to be ahead of that place."""
-        made = self._new(op, shape)
+        made = self._new(op, infer(op, inputs, modules) if shape is None else shape)
         self._link(made, before)
         if modules:
             self.bind(made, modules)
@@ -165,7 +153,7 @@ class Module(Uses):
         if self.has_return:
             raise GraphError(f"module {self.name!r} already has a @return")
         settled = len(values) == 1 and not (self.program.keeps_fixed or self.program.scalars)
-        return self.insert_as(values[0].shape if settled else None, None, _RETURN, values)
+        return self.insert_as(values[0].shape if settled else None, None, RETURN, values)
 
     # Edits
 

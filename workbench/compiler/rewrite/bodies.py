@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param, Return
-from workbench.compiler.ir.filling import Entry, fill, take_all
+from workbench.compiler.ir.filling import Entry, end_with, fill, hand_over_all, put_kernel, take_all
 from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -17,6 +19,7 @@ from workbench.compiler.ops.elementwise import keeps_scalars
 from workbench.compiler.ops.fused import PointwiseModule
 
 
+@lru_cache(maxsize=1 << 10)
 def parameter_name(number: int) -> str:
     """``x0`` to ``x9``, then ``x:00010``: names whose text order is their numeric order."""
     return f"x{number}" if number < 10 else f"x:{number:05}"
@@ -35,6 +38,7 @@ def unused_name(program: Program, name: str) -> str:
 
 
 _ENDS = (Param, Return)
+_value_of = itemgetter(0)
 _NONE: Mapping[Instruction, Mapping[Instruction, Instruction]] = {}
 
 Sources: TypeAlias = tuple[str, ...]
@@ -63,6 +67,8 @@ class Body:
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
         """Taken instructions whose shape differs from the one they had outside."""
+        if module.last is None and not inputs:
+            return
         named = sorted(module.parameters.items())
         for (name, parameter), outer in zip(named, inputs, strict=True):
             self._outer[name] = outer
@@ -109,7 +115,7 @@ class Body:
         Returns:
             What represents each value.
         """
-        known, outer = self._inner, self._outer
+        outer = self._outer
         entries: list[Entry] = []
         for value, element, sources in values:
             if element is not None:
@@ -119,7 +125,7 @@ class Body:
                 outer[name] = value
                 entries.append((name, self._inside(value.shape), None, sources))
         made = fill(self.module, entries)
-        known.update(zip([value for value, _, _ in values], made, strict=True))
+        self._inner.update(zip(map(_value_of, values), made, strict=True))
         return made
 
     def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
@@ -146,16 +152,15 @@ class Body:
         return shape
 
     def _scalar_on(self, instruction: Instruction, inputs: Sequence[Instruction]) -> Shape:
-        """As ``_shape_on``, in a body of scalars, which most elementwise work keeps."""
-        if not keeps_scalars(type(instruction.op)):
-            return self._shape_on(instruction, inputs)
-        for given in inputs:
-            if not given.shape.is_scalar:
-                return self._shape_on(instruction, inputs)
-        shape = Shape.scalar(instruction.shape.type)
-        if shape != instruction.shape:
-            self._relaid.add(instruction)
-        return shape
+        """As ``_shape_on``, in a body of scalars only: most elementwise work keeps these."""
+        op = instruction.op
+        if keeps_scalars(type(op)):
+            for given in inputs:
+                if not given.shape.is_scalar:
+                    break
+            else:
+                return Shape.scalar(instruction.shape.type)
+        return infer(op, inputs, instruction.modules)
 
     def _are_relaid(self, outer: Sequence[Instruction], inputs: Sequence[Instruction]) -> bool:
         """Whether some values have or had another shape outside of the body."""
@@ -232,14 +237,17 @@ class Body:
             sources: Its source nodes, if they are known.
             literals: What represents some values from an instruction on.
         """
-        old, inputs = parts[-1], [*self._outer.values()]
+        old, inputs = parts[-1], tuple(self._outer.values())
         outer, following, before, outside = old.module, old.following, old.inputs, old.shape
         shape_on = self._scalar_on if self.scalars else self._shape_on
         take_all(self.module, parts, self._inner, literals, shape_on)
         shape = infer(op, inputs, [self.module]) if shape is None else shape
-        new = outer.put(shape, following, op, inputs, [self.module])
-        outer.hand_over(old, new, outside)
-        self.module.add_return(old)
+        new = put_kernel(outer, following, op, shape, inputs, self.module)
+        if outer.program.tally is None and new.sources and new.shape is outside:
+            hand_over_all(old, new)
+        else:
+            outer.hand_over(old, new, outside)
+        end_with(self.module, old)
         if sources is None:
             self._give_sources(new)
         elif sources != new.sources:
@@ -318,7 +326,7 @@ def _is_kept(instruction: Instruction, inputs: Sequence[Instruction]) -> bool:
     return isinstance(instruction.op, PointwiseModule) and keeps_shape(instruction.shape, inputs)
 
 
-def keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
+def keeps_shape(result: Shape, inputs: Iterable[Instruction]) -> bool:
     """Whether the result is row-major because every input is row-major or broadcast."""
     if not result.is_row_major:
         return False
