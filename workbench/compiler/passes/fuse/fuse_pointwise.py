@@ -43,7 +43,7 @@ from workbench.compiler.rewrite import (
     is_pointwise,
     rule,
 )
-from workbench.compiler.rewrite.bodies import Body, keeps_shape, numbered_name
+from workbench.compiler.rewrite.bodies import Body
 from workbench.compiler.run.constants import evaluate_constant
 
 _SERIES = "pointwise"
@@ -57,11 +57,11 @@ def is_wrappable(instruction: Instruction) -> bool:
 
 def scalar_constant(value: Instruction) -> Argument | None:
     """The element of a one-element constant, perhaps broadcast, as a scalar; otherwise None."""
-    source = behind_broadcasts(value)
+    source = value if value.literal is not None else behind_broadcasts(value)
     shape = source.shape
-    if not source.constant or shape.dims is not None or not shape.elements:
+    if not source.constant or shape.dims is not None:
         return None
-    if shape.elements != 1 and not shape.is_scalar:
+    if shape.elements != 1 and not (shape.elements and shape.is_scalar):
         return None
     try:
         found = (
@@ -106,8 +106,10 @@ def _next_names(module: Module, count: int) -> list[tuple[str, int]]:
     """The names of the next bodies of a module, and their numbers."""
     series, program = f"{module.name}:{_SERIES}", module.program
     number, found = program.numbers[series], list[tuple[str, int]]()
+    taken = program.modules
     for _ in range(count):
-        name, number = numbered_name(program, series, number)
+        while (name := f"{series}{number}") in taken:
+            number += 1
         found.append((name, number))
         number += 1
     program.numbers[series] = number
@@ -122,11 +124,12 @@ def _wrapping_obstacle(x: Instruction, found: Mapping[Instruction, Argument | No
         if _chooses(x):
             return "one condition chooses among operands whose lengths a run may tell apart"
         return ""
+    lens = x.shape.lens
     for value, element in found.items():
-        if value.shape.lens != x.shape.lens and value.shape.dims is None:
+        if value.shape.lens != lens and value.shape.dims is None:
             if element is not None:
                 break
-            return f"{who(value)} has lens {list(value.shape.lens)}, not {list(x.shape.lens)}"
+            return f"{who(value)} has lens {list(value.shape.lens)}, not {list(lens)}"
     return ""
 
 
@@ -144,13 +147,17 @@ def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -
     """
     if x.shape.dims is not None:
         return False
-    spread = False
+    spread, whole = False, True
     for value, constant in inputs.items():
+        shape = value.shape
         if constant is None:
-            spread = spread or value.shape.broadcasted
-        elif not value.shape.is_scalar:
+            if shape.broadcasted:
+                spread = True
+            elif not shape.is_row_major:
+                whole = False
+        elif not shape.is_scalar:
             return False
-    return not spread or keeps_shape(x.shape, [v for v, known in inputs.items() if known is None])
+    return not spread or (whole and x.shape.is_row_major)
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:
@@ -163,15 +170,15 @@ def _follows_pointwise(instruction: Instruction) -> bool:
 @rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
-    reasons: dict[str, None] = {}
+    reasons: dict[Instruction, str] = {}
     for value in dict.fromkeys(root.inputs):
         producer = behind_views(value)
-        if isinstance(producer.op, PointwiseModule):
-            reason = pointwise_obstacle(producer, root)
+        if isinstance(producer.op, PointwiseModule) and producer not in reasons:
+            reason = pointwise_obstacle(producer, root, value)
             if not reason:
                 return _chained(producer, root)
-            reasons[reason] = None
-    return Decline("; ".join(reasons))
+            reasons[producer] = reason
+    return Decline("; ".join(reasons.values()))
 
 
 def _chained(producer: Instruction, root: Instruction) -> Instruction:
@@ -227,9 +234,12 @@ def wrap_all(program: Program, clearing: Collection[Rule]) -> None:
         clearing: The rules that move kernels into other dimensions before they are merged.
     """
     named = {m: _names(m) for m in open_modules(program)}
+    version = program.version
     DeadCodeElimination().apply(program)
     for module in open_modules(program):
-        names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
+        names = named[module]
+        if program.version != version:  # by it, or by kernels of another module
+            names = {x: name for x, name in names.items() if program.find(x.id) is x}
         if names:
             _wrap_module(_chains(module, names, clearing), names)
 
@@ -249,10 +259,11 @@ def _wrap_module(chains: Chains, names: Mapping[Instruction, tuple[str, int]]) -
     chains.merge()
     made: dict[Instruction, Instruction] = {}
     holds = True
+    of = chains.of
     for x in names:
-        node, shape = chains.of.get(x), x.shape
+        node = of.get(x)
         if node is None or node.is_fixed:
-            holds = holds and not x.constant
+            shape, holds = x.shape, holds and not x.constant
             _wrap_each([x], names, made)
             holds = holds and (x not in made or made[x].shape == shape)
         elif node.root is x:
@@ -295,7 +306,8 @@ def _wrap_each(
 def _chains(module: Module, own: Collection[Instruction], clearing: Collection[Rule]) -> Chains:
     """The kernels of single operations, which are given, and those that are there."""
     chains = Chains()
-    for x in module.listed:
+    kinds = {PointwiseModule, *filter(is_pointwise, set(module.kinds))}
+    for x in module.of_kinds(kinds):
         if x in own:
             found = _constants(x)
             if _wrapping_obstacle(x, found):
@@ -304,7 +316,7 @@ def _chains(module: Module, own: Collection[Instruction], clearing: Collection[R
             node.is_fixed = x.constant or not _is_settled(x, found)
             chains.add(node)
         elif isinstance(x.op, PointwiseModule) and x.shape.is_tensor:
-            chains.add(Node(len(chains.all), x, dict.fromkeys(x.inputs)))
+            chains.add(Node(len(chains.all), x))
     if clearing:
         chains.fix_beside_views(() if broadcast_inputs in clearing else STAYING)
     return chains

@@ -79,10 +79,13 @@ def wrap_all(program: Program, across: Collection[Rule]) -> None:
         across: The rules that move kernels into other dimensions before they are merged.
     """
     named = {m: _names(m) for m in open_modules(program)}
+    version = program.version
     DeadCodeElimination().apply(program)
     one_by_one = candidates((wrap_reduce,))
     for module in open_modules(program):
-        names = {x: name for x, name in named[module].items() if program.find(x.id) is x}
+        names = named[module]
+        if program.version != version:  # by it, or by kernels of another module
+            names = {x: name for x, name in names.items() if program.find(x.id) is x}
         made: dict[Instruction, Instruction] = {}
         for node in _planned(module, names, across) if names else ():
             made[node.root] = wrap_reductions(node.root, node, made)

@@ -12,9 +12,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import make
+from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.fuse.kernels.common_space import STAYING, Staying, behind_moves
 from workbench.compiler.passes.fuse.kernels.pairs import BETWEEN, LARGEST_BODY, lines
+from workbench.compiler.passes.shapes.transform.chains import is_link
 from workbench.compiler.rewrite import change
 from workbench.compiler.rewrite.bodies import Body, keeps_shape, prune_all
 
@@ -38,8 +39,8 @@ class _Known(NamedTuple):
 class Kernel:
     """A kernel to be: its instructions, and what they read."""
 
-    def __init__(self, x: Instruction, constants: Constants) -> None:
-        """The kernel of one instruction."""
+    def __init__(self, x: Instruction, constants: Constants | None) -> None:
+        """The kernel of one instruction; no input counts as a constant if none are given."""
         self.parts = [x]
         self.inputs: dict[Instruction, tuple[str, ...]] = {}
         """The values that it reads, in the order of its parameters, and each parameter's source nodes."""
@@ -47,7 +48,11 @@ class Kernel:
         """The literals above the parameters, in order."""
         self.below: list[_Known] = []
         """The literals below them."""
-        for value, element in constants.items():
+        if constants is None:
+            self.inputs = dict.fromkeys(x.inputs, x.sources)
+        self.lines = 2 + len(constants or self.inputs)
+        """The number of lines of its body, besides those of bodies inside."""
+        for value, element in constants.items() if constants else ():
             if element is None:
                 self.inputs[value] = x.sources
             else:
@@ -59,12 +64,6 @@ class Kernel:
         """The source nodes of the kernel, in the order of its lines."""
         each = dict.fromkeys([*self.inputs.values(), *[part.sources for part in self.parts]])
         return tuple(dict.fromkeys([name for sources in each for name in sources]))
-
-    @property
-    def lines(self) -> int:
-        """The number of lines of its body, besides those of bodies inside."""
-        literals = len(self.above) + len(self.below)
-        return len(self.inputs) + literals + len(self.parts) + 1
 
     def take(
         self,
@@ -79,27 +78,33 @@ class Kernel:
             through: What is between the two.
             anew: The source nodes of all parameters, if they are made now.
         """
-        within = {producer.parts[-1], *through}
-        others = [v for v in self.inputs if v not in within and v not in producer.inputs]
         inputs = dict(producer.inputs) if anew is None else dict.fromkeys(producer.inputs, anew)
-        if others:
-            inputs.update(dict.fromkeys(others, self.sources if anew is None else anew))
+        if len(self.inputs) > 1:
+            within = {producer.parts[-1], *through}
+            others = [v for v in self.inputs if v not in within and v not in inputs]
+            if others:
+                inputs.update(dict.fromkeys(others, self.sources if anew is None else anew))
         self.inputs = inputs
-        self.above = [*reversed([*self.above, *self.below]), *producer.above]
+        if self.above or self.below:
+            self.above = [*self.below[::-1], *self.above[::-1], *producer.above]
+        else:
+            self.above = producer.above
         self.below = producer.below
         self.parts = [*producer.parts, *through, *self.parts]
+        literals = len(self.above) + len(self.below)
+        self.lines = len(inputs) + literals + len(self.parts) + 1
 
 
 class Node:
     """A kernel to be, among all kernels of a module."""
 
-    def __init__(self, place: int, x: Instruction, constants: Constants) -> None:
+    def __init__(self, place: int, x: Instruction, constants: Constants | None = None) -> None:
         """The kernel of one instruction, or that which an instruction is already."""
         self.place = place
         self.root = x
-        self.constants = constants
+        self.constants = constants or {}
         self.kernel = Kernel(x, constants)
-        self.inside = lines(*x.modules)
+        self.inside = lines(*x.modules) if x.modules else 0
         """The lines of bodies that are there."""
         self.is_fixed = bool(x.modules)
         """Whether it is made by rules, one by one, as others of them may have a part in it."""
@@ -110,7 +115,7 @@ class Node:
         return self.inside or self.kernel.lines
 
 
-POINTWISE = make("pointwise")
+POINTWISE = PointwiseModule()
 
 NodeType = TypeVar("NodeType", bound=Node)
 
@@ -131,12 +136,14 @@ class Nodes(Generic[NodeType]):
 
     def fix_beside_views(self, staying: Staying = STAYING) -> None:
         """Leave alone the kernels that rules may move into other dimensions, as only views part them."""
+        of = self.of
         for node in self.all:
             for value in node.root.inputs:
-                source = None if value in self.of else behind_moves(value, staying)
-                other = None if source is None else self.of.get(source)
-                if other is not None and self.may_move(other, node):
-                    other.is_fixed = node.is_fixed = True
+                if value not in of and value.literal is None and is_link(value):
+                    source = behind_moves(value, staying)
+                    other = None if source is None else of.get(source)
+                    if other is not None and self.may_move(other, node):
+                        other.is_fixed = node.is_fixed = True
 
     def merge(self) -> list[NodeType]:
         """Go through the kernels until none can be merged; those of several instructions, unless fixed."""
@@ -161,7 +168,8 @@ class Nodes(Generic[NodeType]):
 
     def first_places(self) -> set[int]:
         """The places of kernels that may take others before any has done so."""
-        return set(range(len(self.all)))
+        reads_none = self.of.keys().isdisjoint
+        return {node.place for node in self.all if not reads_none(node.kernel.inputs)}
 
     def may_move(self, producer: NodeType, reader: NodeType) -> bool:
         """Whether there are rules for two such kernels with views between them."""
@@ -195,22 +203,29 @@ class Chains(Nodes[Node]):
 
     def merge_one(self, node: Node) -> bool:
         """Let a kernel take the first one that only it reads; one whose result may change shape is fixed."""
-        kernel = node.kernel
+        kernel, of = node.kernel, self.of
         for value in kernel.inputs:
-            producer = self.of.get(value)
+            producer = of.get(value)
             if producer is None:
                 continue
-            if value.only_user is None and self.others_read((value,), node):
+            if value.only_user is None and not self._only_reads(node, value):
                 continue
             if producer.lines + node.lines <= LARGEST_BODY:
-                before = [i.shape for i in kernel.inputs]
+                before = kernel.inputs
                 kernel.take(producer.kernel)
-                same = before == [i.shape for i in kernel.inputs]
-                if not same and not keeps_shape(node.root.shape, [*kernel.inputs]):
-                    node.is_fixed = True
+                if not (node.is_fixed or keeps_shape(node.root.shape, kernel.inputs)):
+                    shapes = [i.shape for i in kernel.inputs]
+                    node.is_fixed |= shapes != [i.shape for i in before]
                 node.is_fixed |= producer.is_fixed
                 return True
         return False
+
+    def _only_reads(self, node: Node, value: Instruction) -> bool:
+        """Whether a kernel alone reads a value."""
+        for user in value.users:  # noqa: SIM110 (a loop is faster)
+            if self.of.get(user) is not node:
+                return False
+        return True
 
 
 @change
@@ -220,15 +235,27 @@ def wrap_chain(
     """g(f(x…), y…) → pointwise(x…, y…), [g after f]"""
     module = root.module.program.create_module(name, bypass=True)
     body = Body(module, scalars=True)
-    below, above = kernel.below[::-1], kernel.above[::-1]
-    inputs = [(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()]
-    filled = body.fill([*[k.entry for k in below], *inputs, *[k.entry for k in above]])
-    del filled[len(below) : len(below) + len(inputs)]
-    literals: dict[Instruction, dict[Instruction, Instruction]] = {}
-    for known, literal in zip([*below, *above], filled, strict=True):
-        literals.setdefault(known.part, {})[known.value] = literal
+    literals = _filled(body, kernel, made)
     fused = body.stand_for_all(kernel.parts, POINTWISE, root.shape, kernel.sources, literals)
     if (end := module.last) is not None and end.sources != kernel.parts[0].sources:
         module.set_sources(end, kernel.parts[0].sources)
-    prune_all([known.value for known in (*kernel.above, *kernel.below)])
+    if literals:
+        prune_all([known.value for known in (*kernel.above, *kernel.below)])
     return fused
+
+
+def _filled(
+    body: Body, kernel: Kernel, made: Mapping[Instruction, Instruction]
+) -> dict[Instruction, dict[Instruction, Instruction]]:
+    """Fill a body with what a kernel reads; returns the literals for each part, by what they represent."""
+    inputs = [(made.get(v, v), None, sources) for v, sources in kernel.inputs.items()]
+    literals: dict[Instruction, dict[Instruction, Instruction]] = {}
+    if not (kernel.above or kernel.below):
+        body.fill(inputs)
+        return literals
+    below, above = kernel.below[::-1], kernel.above[::-1]
+    filled = body.fill([*[k.entry for k in below], *inputs, *[k.entry for k in above]])
+    del filled[len(below) : len(below) + len(inputs)]
+    for known, literal in zip([*below, *above], filled, strict=True):
+        literals.setdefault(known.part, {})[known.value] = literal
+    return literals

@@ -353,9 +353,12 @@ def _op_in_space(one: Instruction, dims: Ints, axes: Ints) -> Operation:
 
 
 def _reads_across(kinds: Kinds, instruction: Instruction) -> bool:
-    for given in instruction.inputs:  # a loop: this runs at every attempt
-        found = chain_between(given)
-        if found is not None and isinstance(found[1].op, kinds):
+    for value in instruction.inputs:  # as chain_between finds it: this runs at every attempt
+        moves = False
+        while is_link(value):
+            moves = moves or not isinstance(value.op, STAYING)
+            value = value.inputs[0]  # noqa: PLW2901
+        if moves and isinstance(value.op, kinds):
             return True
     return False
 

@@ -70,12 +70,20 @@ def lines(*modules: Module) -> int:
 # Elementwise work
 
 
-def pointwise_obstacle(producer: Instruction, user: Instruction) -> str:
-    """The reason why a ``pointwise`` cannot be fused into another; empty if it can."""
+def pointwise_obstacle(
+    producer: Instruction, user: Instruction, value: Instruction | None = None
+) -> str:
+    """The reason why a ``pointwise`` cannot be fused into another; empty if it can.
+
+    Args:
+        producer: The first one.
+        user: The other one.
+        value: The first input of the other that is the first or a view of it, if it is known.
+    """
     if producer.module is not user.module:
         return _of_modules(producer, user)
     if producer not in user.inputs:
-        return in_between(producer, user)
+        return in_between(producer, user, value)
     if not producer.shape.is_tensor:
         return f"{who(producer)} has several results"
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
@@ -97,9 +105,10 @@ def _too_long(producer: Instruction, parts: int) -> str:
     )
 
 
-def in_between(producer: Instruction, user: Instruction) -> str:
-    """The view that keeps a kernel from being fused with the one it reads."""
-    value = next(i for i in user.inputs if behind_views(i) is producer)
+def in_between(producer: Instruction, user: Instruction, value: Instruction | None = None) -> str:
+    """The view that keeps a kernel from being fused with the one it reads; ``value`` if it is known."""
+    if value is None:
+        value = next(i for i in user.inputs if behind_views(i) is producer)
     if not producer.shape.is_tensor:
         return f"{who(producer)} has several results; its user takes one of them"
     return (
@@ -122,6 +131,11 @@ class Link(NamedTuple):
     broadcast: Instruction | None = None
     dropped: tuple[Instruction, ...] = ()
     """Instructions named ``contiguous`` around the broadcast."""
+
+    @property
+    def values(self) -> list[Instruction]:
+        """All of it but the user."""
+        return [self.producer, *self.dropped, *([self.broadcast] if self.broadcast else [])]
 
 
 def links(user: Instruction, kind: type[Operation]) -> list[Link]:
@@ -184,7 +198,7 @@ def link_obstacle(user: Instruction, link: Link) -> str:
     if isinstance(producer.op, FusedReduce) and axes_of(producer) != axes:
         theirs = list(axes_of(producer))
         return f"{who(producer)} reduces axes {theirs}; its user reduces {list(axes)}"
-    through = [producer, *link.dropped, *([broadcast] if broadcast else [])]
+    through = link.values
     for value in through:
         if others := [u for u in value.users if u is not user and u not in through]:
             return f"{who(value)} has other users: {listed(others)}"

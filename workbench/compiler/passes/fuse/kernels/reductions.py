@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 
 from workbench.compiler.ir.module import Instruction, Module
-from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.reduce import reduced_axes
 from workbench.compiler.passes.fuse.kernels.chains import Node, Nodes
@@ -23,13 +24,15 @@ from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
 from workbench.compiler.rewrite import change
 from workbench.compiler.rewrite.bodies import Body, keeps_shape, unused_name
 
+_rank_of = itemgetter(0)
+
 
 class ReductionNode(Node):
     """The kernel of a reduction, or of elementwise work that a reduction may take."""
 
     def __init__(self, place: int, x: Instruction, name: str) -> None:
         """The kernel of one instruction: elementwise work, a reduction, or one that has a kernel already."""
-        super().__init__(place, x, dict.fromkeys(x.inputs))
+        super().__init__(place, x)
         self.name = name
         self.axes = axes_of(x) if x.modules else reduced_axes(x)
         self.reduces = not isinstance(x.op, PointwiseModule)
@@ -64,7 +67,10 @@ class Reductions(Nodes[ReductionNode]):
     def __init__(self, module: Module, names: Mapping[Instruction, str]) -> None:
         """The kernels of single instructions; ``names`` has the names of bodies of reductions."""
         super().__init__()
-        for x in module.listed:
+        self._known: dict[Instruction, Link] = {}
+        """The links that have been found, by the values that end them."""
+        kinds = set(filter(_may_be_part, set(module.kinds)))
+        for x in module.of_kinds(kinds):
             if x in names or (isinstance(x.op, KERNELS) and _is_plain(x)):
                 name = names.get(x) or x.modules[0].name
                 self.add(ReductionNode(len(self.all), x, name))
@@ -80,40 +86,39 @@ class Reductions(Nodes[ReductionNode]):
 
     def merge_one(self, node: ReductionNode) -> bool:
         """Let a kernel take the first one that it can, elementwise work before reductions."""
-        links = self._links(node)
-        for reduces in (False, True) if links else ():
-            for link in links:
-                producer = self.of[link.producer]
-                if producer.reduces == reduces and self._may_take(node, producer, link):
-                    node.take(producer, link)
-                    return True
+        for _, producer, link in self._links(node):
+            if self._may_take(node, producer, link):
+                node.take(producer, link)
+                return True
         return False
 
-    def _links(self, node: ReductionNode) -> list[Link]:
-        """The links from other kernels, one of the two a reduction; direct ones first."""
-        direct: list[Link] = []
-        spread: list[Link] = []
+    def _links(self, node: ReductionNode) -> list[tuple[int, ReductionNode, Link]]:
+        """The links from other kernels, one of the two a reduction, by rank: direct ones before others."""
+        found: list[tuple[int, ReductionNode, Link]] = []
+        of, known, reduces = self.of, self._known, node.reduces
         for value in node.kernel.inputs:
-            if isinstance(value.op, BETWEEN):
-                link = link_of(value)
-            elif value in self.of:
-                link = Link(value)
-            else:
-                continue
-            producer = self.of.get(link.producer)
-            if producer is not None and (producer.reduces or node.reduces):
-                (direct if link.broadcast is None else spread).append(link)
-        return direct + spread
+            link = known.get(value)
+            if link is None:
+                if value not in of and not isinstance(value.op, BETWEEN):
+                    continue
+                link = known[value] = link_of(value)
+            producer = of.get(link.producer)
+            if producer is not None and (producer.reduces or reduces):
+                rank = 2 * producer.reduces + (link.broadcast is not None)
+                found.append((rank, producer, link))
+        if len(found) > 1:
+            found.sort(key=_rank_of)
+        return found
 
     def _may_take(self, node: ReductionNode, producer: ReductionNode, link: Link) -> bool:
         """Whether nothing is between two kernels, as ``link_obstacle`` says of kernels that are there."""
         axes = node.axes or producer.axes
         if producer.reduces and producer.axes != axes:
             return False
-        through = [link.producer, *link.dropped]
-        if link.broadcast is not None:
-            through.append(link.broadcast)
-        if self.others_read(through, node) or producer.lines + node.lines > LARGEST_BODY:
+        direct = link.broadcast is None and not link.dropped
+        if (not direct or link.producer.only_user is None) and self.others_read(link.values, node):
+            return False
+        if producer.lines + node.lines > LARGEST_BODY:
             return False
         if not producer.reduces and widened_product(producer.root) is not None:
             return False
@@ -122,6 +127,10 @@ class Reductions(Nodes[ReductionNode]):
     def merge(self) -> list[ReductionNode]:
         """Merge kernels; those that are left out have a part that is not row-major."""
         return [node for node in super().merge() if all(map(_is_row_major, node.kernel.parts))]
+
+
+def _may_be_part(kind: type[Operation]) -> bool:
+    return kind.monoid is not None or issubclass(kind, KERNELS)
 
 
 def _is_plain(kernel: Instruction) -> bool:

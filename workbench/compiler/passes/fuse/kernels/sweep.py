@@ -76,18 +76,18 @@ class Sweeps(Listener):
         waiting = sorted([(one.order, one.id) for one in pending if one.module is module])
         waiting.reverse()  # the next one is the last
         heap: list[tuple[int, int]] = []
-        edits, last = 0, (0, -1)
+        edits, last, find, at = 0, (0, -1), self.program.find, self._candidates.at
         while waiting or heap:
-            is_queued = not waiting or (heap and heap[0] < waiting[-1])
+            is_queued = heap and not (waiting and waiting[-1] < heap[0])
             order, id = place = heappop(heap) if is_queued else waiting.pop()
-            root = self.program.find(id)
+            root = find(id)
             if root is None or root.module is not module or place == last:
                 continue
             if root.order != order:  # it was moved
                 heappush(heap, (root.order, id))
                 continue
             last = place
-            attempts = self._candidates.at(root)
+            attempts = at(root)
             if attempts and (answer := first_applied(attempts, root)) is not None:
                 edits += 1
                 self._touched[answer] = None
