@@ -7,6 +7,8 @@ even where exp overflows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
@@ -136,7 +138,7 @@ def _scale(instruction: Instruction) -> bool:
 @rule(
     op(
         "mul",
-        op("mul", constant("w").when(_full), constant("a").when(_scale)),
+        replace(op("mul", constant("w").when(_full), constant("a").when(_scale)), constant=True),
         constant("c").when(_scale),
     )
 )
