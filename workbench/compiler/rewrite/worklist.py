@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import compress
-from operator import attrgetter
-from typing import cast
 
 from workbench.compiler.errors import RewriteError
 from workbench.compiler.ir.instruction import Signature, signed
@@ -59,18 +56,17 @@ class Candidates:
         found = self._found[signature] = tuple(map(attempt, rules))
         return found
 
-    def among(self, instructions: Sequence[Instruction]) -> Iterable[Instruction]:
+    def among(self, instructions: Iterable[Instruction]) -> list[Instruction]:
         """Those of some instructions where there are rules to try."""
-        known = self._found
+        known, at = self._found.get, self.at
+        chosen: list[Instruction] = []
         for one in instructions:
-            if one.signature not in known:
-                self.at(one)
-        return compress(
-            instructions, map(self._found.__getitem__, map(_signature_of, instructions))
-        )
-
-
-_signature_of = cast("Callable[[Instruction], Signature]", attrgetter("signature"))
+            attempts = known(one.signature)
+            if attempts is None:
+                attempts = at(one)
+            if attempts:
+                chosen.append(one)
+        return chosen
 
 
 @lru_cache(maxsize=64)

@@ -60,8 +60,10 @@ def _joins(instruction: Instruction) -> bool:
 
 
 def _feeds_work(instruction: Instruction) -> bool:
+    if not _is_first_split(instruction):
+        return False
     slices = [u for u in instruction.inputs[0].users if isinstance(u.op, Slice)]
-    if len(slices) < 2 or not _is_first_split(instruction):
+    if len(slices) < 2:
         return False
     for one in slices:  # loops: this runs at every attempt
         for user in one.users:
