@@ -2,13 +2,14 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.rewrite import Pattern, candidates, op, rule, var
+from workbench.compiler.rewrite import Pattern, candidates, constant, op, rule, var
 
 FLOAT = Shape(DType.FLOAT, (2,))
 
@@ -80,3 +81,25 @@ def test_a_rule_about_each_operand_is_tried_where_all_are_of_its_kind():
     pattern = Pattern(each=frozenset({"neg"}))
     assert pattern.suits(total("neg", "neg"))
     assert not pattern.suits(total("neg", "abs"))
+
+
+def test_rules_are_chosen_again_after_an_operand_changes():
+    among = candidates((rule_of(Pattern(binding="x", each=frozenset({"neg"}))),))
+    root = total("neg", "abs")
+    main, (one, other) = root.module, root.inputs
+    assert not among.at(root)
+    main.set_op(other, one.op)
+    assert among.at(root)
+    main.set_inputs(root, (one, one.inputs[0]))
+    assert not among.at(root)
+
+
+def test_rules_are_chosen_again_after_an_operand_becomes_constant():
+    program = Program()
+    x, y = (program.main.add_parameter(name, FLOAT) for name in "xy")
+    inner = program.main.add("neg", x)
+    root = program.main.add("add", inner, y)
+    among = candidates((rule_of(op("add", constant("x"), var("y"))),))
+    assert not among.at(root)
+    program.main.set_inputs(inner, (program.main.add_literal(np.ones(2, np.float32)),))
+    assert among.at(root)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir.operation import Operation, expect_unpacked
+from workbench.compiler.ir.operation import Operation, attribute_names, expect_unpacked
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 
@@ -25,8 +25,12 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
     shapes = [i.shape for i in inputs]
     rules = inputs[0].module.program.shape_rules if inputs else PLAIN
     if rules is PLAIN and not modules and _are_fixed(shapes):
+        kind = type(op)
+        is_plain = _plain.get(kind)
+        if is_plain is None:
+            is_plain = _plain[kind] = not attribute_names(kind)
         try:
-            return _inferred(type(op), op, *shapes)
+            return _inferred(kind, None if is_plain else op, *shapes)
         except TypeError:  # an attribute without a hash, such as a list
             return _infer(op, rules, shapes, modules)
     return _infer(op, rules, shapes, modules)
@@ -40,13 +44,17 @@ def _are_fixed(shapes: Sequence[Shape]) -> bool:
     return True
 
 
+_plain: dict[type[Operation], bool] = {}
+"""Whether operations of a class have no attributes, so that the class tells all."""
+
+
 @lru_cache(maxsize=1 << 12)
-def _inferred(kind: type[Operation], op: Operation, *shapes: Shape) -> Shape:  # noqa: ARG001
+def _inferred(kind: type[Operation], op: Operation | None, *shapes: Shape) -> Shape:
     """The shape of an operation on static shapes; a network applies most operations many times alike.
 
-    ``kind`` is there for its hash: operations without attributes have the same one.
+    Without attributes, the class stands for the operation: it is hashed and compared in no time.
     """
-    return _infer(op, PLAIN, shapes, ())
+    return _infer(kind() if op is None else op, PLAIN, shapes, ())
 
 
 def _infer(

@@ -54,7 +54,7 @@ def unsteady(name: str) -> Pattern:
 
 
 def _is_unsteady(instruction: Instruction) -> bool:
-    return not is_steady(instruction)
+    return not (instruction.constant or isinstance(instruction.op, Broadcast))
 
 
 def is_steady(instruction: Instruction) -> bool:
@@ -82,14 +82,15 @@ def uniform(instruction: Instruction, value: float) -> bool:
     if not instruction.constant and instruction.shape.dims is None:
         return False  # most operands; what has symbolic lengths is not called constant
     found = instruction
-    while found.literal is None:
-        if isinstance(found.op, Convert):
+    while (literal := found.literal) is None:
+        op = found.op
+        if isinstance(op, Convert):
             if found.shape.dims is not None or not _has(found.shape.type, value):
                 return False
-        elif not isinstance(found.op, _REPEATING):
+        elif not isinstance(op, _REPEATING):
             return False
         found = found.inputs[0]
-    return found.literal.is_all(value)
+    return literal.is_all(value)
 
 
 def _has(type: DType, value: float) -> bool:

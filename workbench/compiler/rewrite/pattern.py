@@ -281,7 +281,7 @@ class Match:
         """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
         if pattern.choices and not self._meets_one(pattern.choices, instruction):
             return False
-        if not self._meets_inputs(pattern, instruction):
+        if pattern.inputs is not None and not self._meets_inputs(pattern, instruction):
             return False
         if pattern.structure is not None and not pattern.structure(instruction):
             return False
@@ -302,7 +302,7 @@ class Match:
             return False
         if pattern.ops is not None or pattern.inputs is not None:
             self.seen.append(instruction)  # a variable's value is not rewritten
-        if pattern.conditions:
+        if pattern.conditions and self.reason is None:
             self._check(pattern, instruction)
         return True
 
@@ -344,16 +344,21 @@ class Match:
         (first, second), (a, b) = patterns, inputs
         one, other = first.first_test, second.first_test
         straight = (one is None or one(a)) and (other is None or other(b))
-        crossed = (one is None or one(b)) and (other is None or other(a))
+        names = whole.pairs_alike
+        if names is None:
+            crossed = (one is None or one(b)) and (other is None or other(a))
+        else:  # it is the same, but the other order only matters if a name is bound
+            crossed = straight and not self.bound.keys().isdisjoint(names)
         if straight and crossed:
-            names = whole.pairs_alike
-            if names is None or not self.bound.keys().isdisjoint(names):
-                return self._meets_best(first, second, (inputs, inputs[::-1]))
-        elif crossed:
+            return self._meets_best(first, second, (inputs, inputs[::-1]))
+        if crossed:
             a, b = b, a
         elif not straight:
             return False
-        return self._meets_further(first, a) and self._meets_further(second, b)
+        # As ``_meets_further`` does, without a call: most attempts get here.
+        if not (self.note(first, a) if first.is_flat else self.meets_within(first, a)):
+            return False
+        return self.note(second, b) if second.is_flat else self.meets_within(second, b)
 
     def _meets_best(
         self, first: Pattern, second: Pattern, orders: Sequence[tuple[Instruction, ...]]

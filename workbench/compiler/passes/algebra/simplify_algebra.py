@@ -7,6 +7,8 @@ even where exp overflows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
@@ -136,7 +138,7 @@ def _scale(instruction: Instruction) -> bool:
 @rule(
     op(
         "mul",
-        op("mul", constant("w").when(_full), constant("a").when(_scale)),
+        replace(op("mul", constant("w").when(_full), constant("a").when(_scale)), constant=True),
         constant("c").when(_scale),
     )
 )
@@ -187,8 +189,16 @@ def _unit_operand(instruction: Instruction) -> int | None:
     return _operand(instruction, 1 if isinstance(instruction.op, _SCALES) else 0)
 
 
+def _has_operand(instruction: Instruction, unit: float) -> bool:
+    """Whether ``_operand`` finds one; asked at every product and sum with a constant."""
+    first, second = instruction.inputs
+    if second.constant and uniform(second, unit):
+        return True
+    return first.constant and instruction.op.commutative and uniform(first, unit)
+
+
 def _has_unit(instruction: Instruction) -> bool:
-    return _unit_operand(instruction) is not None
+    return _has_operand(instruction, 1 if isinstance(instruction.op, _SCALES) else 0)
 
 
 @rule(op("mul|div|add|sub").reading(UNIFORM, constant=True).when(_has_unit))
@@ -206,16 +216,20 @@ def _is_float(instruction: Instruction) -> bool:
     return instruction.shape.type.is_float
 
 
-def _negates(instruction: Instruction) -> int | None:
+def _negates(instruction: Instruction) -> bool:
     if isinstance(instruction.op, Sub):
-        return 0 if _has_negatives(instruction) and uniform(instruction.inputs[0], 0) else None
-    return _operand(instruction, -1)
+        return _has_negatives(instruction) and uniform(instruction.inputs[0], 0)
+    return _has_operand(instruction, -1)
 
 
-@rule(op("mul|div|sub").reading(UNIFORM, constant=True).when(lambda i: _negates(i) is not None))
+def _negative_operand(instruction: Instruction) -> int | None:
+    return 0 if isinstance(instruction.op, Sub) else _operand(instruction, -1)
+
+
+@rule(op("mul|div|sub").reading(UNIFORM, constant=True).when(_negates))
 def find_neg_unit_ops(b: Rewriter) -> Instruction:
     """x · -1 → neg(x); x / -1 → neg(x); 0 - x → neg(x)"""
-    value = b("neg", b.root.inputs[1 - (_negates(b.root) or 0)])
+    value = b("neg", b.root.inputs[1 - (_negative_operand(b.root) or 0)])
     return b("identity", value) if b.root is b.module.last else value
 
 
@@ -232,13 +246,17 @@ def eliminate_zero_point(b: Rewriter, x: Instruction, scale: Instruction) -> Ins
     return b("quantizelinear", x, scale, out_type=b.root.shape.type)
 
 
-def _zero_operand(instruction: Instruction) -> int | None:
+def _is_zero(instruction: Instruction) -> bool:
     if isinstance(instruction.op, Div):
-        return 0 if uniform(instruction.inputs[0], 0) else None
-    return _operand(instruction, 0)
+        return uniform(instruction.inputs[0], 0)
+    return _has_operand(instruction, 0)
 
 
-@rule(op("mul|div").reading(UNIFORM, constant=True).when(lambda i: _zero_operand(i) is not None))
+def _zero_operand(instruction: Instruction) -> int | None:
+    return 0 if isinstance(instruction.op, Div) else _operand(instruction, 0)
+
+
+@rule(op("mul|div").reading(UNIFORM, constant=True).when(_is_zero))
 def find_zero_ops(b: Rewriter) -> Instruction | Decline:
     """0 · x → 0; 0 / x → 0, for integers: a float x may be NaN or infinite"""
     if b.root.shape.type.is_float:

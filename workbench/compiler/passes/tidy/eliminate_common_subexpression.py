@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param
+from workbench.compiler.ir.instruction import sharing_inputs
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.movement import Allocate
@@ -37,9 +38,9 @@ class EliminateCommonSubexpression(Pass):
 def share(module: Module) -> None:
     """Merge equal instructions of a module on equal inputs."""
     seen: dict[Hashable, list[Instruction]] = {}
-    for instruction in module:
-        if not instruction.shares_inputs() or not _is_shareable(instruction):
-            continue  # without another user of its inputs, there is no equal instruction
+    for instruction in sharing_inputs(module.listed):  # others have no equal instruction
+        if not _is_shareable(instruction):
+            continue
         alike = seen.setdefault(_key(instruction), [])
         earlier = _first_equal(alike, instruction) if alike else None
         if earlier is None:
@@ -75,11 +76,11 @@ def merge(later: Instruction, earlier: Instruction) -> None:
 def _key(instruction: Instruction) -> Hashable:
     """A hash key: the same for equal instructions, and for few others."""
     if instruction.literal is not None:
-        return instruction.shape, instruction.literal.sample
-    inputs = instruction.inputs
-    if instruction.op.commutative:
+        return instruction.shape.lens, instruction.literal.sample
+    op, inputs = instruction.op, instruction.inputs
+    if op.commutative:
         inputs = tuple(sorted(inputs, key=_id_of))
-    return instruction.op, inputs, instruction.modules
+    return op, inputs, instruction.modules
 
 
 def _id_of(instruction: Instruction) -> int:
@@ -93,9 +94,9 @@ def _first_equal(alike: Sequence[Instruction], instruction: Instruction) -> Inst
 
 def _are_equal(one: Instruction, other: Instruction) -> bool:
     """Whether instructions with the same key are equal."""
-    if one.literal is not None:
-        return _same_data(one.literal, other.literal)
-    return one.shape == other.shape
+    if one.shape != other.shape:
+        return False
+    return one.literal is None or _same_data(one.literal, other.literal)
 
 
 def _same_data(one: Argument, other: Argument | None) -> bool:

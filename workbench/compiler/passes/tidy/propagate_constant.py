@@ -138,14 +138,14 @@ class _Plan:
 
     def _has_room(self, instruction: Instruction) -> bool:
         """Whether a value may become a literal; what it is made of goes with its last user."""
-        inputs = dict.fromkeys(instruction.inputs)
+        inputs, users = dict.fromkeys(instruction.inputs), self._users
+        freed = 0
         for one in inputs:
-            self._users.setdefault(one, len(one.users))
-        freed = sum(
-            one.shape.bytes
-            for one in inputs
-            if self._users[one] == 1 and (one.literal is not None or one in self._folds)
-        )
+            count = users.get(one)
+            if count is None:
+                count = users[one] = len(one.users)
+            if count == 1 and (one.literal is not None or one in self._folds):
+                freed += one.shape.bytes
         if not self.room.takes(instruction.shape.bytes - freed):
             return self._leave(
                 instruction,
@@ -153,7 +153,7 @@ class _Plan:
                 f"take more than {self.room.limit:,}; they had {self.room.base:,} before any were folded",
             )
         for one in inputs:
-            self._users[one] -= 1
+            users[one] -= 1
         return True
 
     def values(self) -> list[tuple[Instruction, Argument]]:

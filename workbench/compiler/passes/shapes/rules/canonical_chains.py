@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Unsqueeze
 from workbench.compiler.passes.shapes.rules.slices import slice_of
@@ -55,6 +56,23 @@ def _ends_nested_chain(end: Instruction) -> bool:
     if user is not None and is_transform(user):
         return False
     chain = chain_to(end)
+    known = [k for i in chain for k in (i.op, i.shape)]
+    key = (chain[0].inputs[0].shape, *known)
+    found = _differing.get(key)
+    if found is None:
+        if len(_differing) > _MOST_KEPT:
+            _differing.clear()
+        found = _differing[key] = _differs(end, chain)
+    return found
+
+
+_MOST_KEPT = 4096
+_differing: dict[tuple[Operation | Shape, ...], bool] = {}
+"""What ``_differs`` said of chains of the same operations on the same shapes."""
+
+
+def _differs(end: Instruction, chain: list[Instruction]) -> bool:
+    """Whether a chain has several transforms and differs from its canonical form."""
     words = words_of(chain)
     if len(words) < 2:
         return False

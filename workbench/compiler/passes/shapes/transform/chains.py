@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation, make
@@ -25,20 +25,15 @@ LINKS = TRANSFORMS | {Contiguous.name}
 """Names of the operations that chains of transforms are made of."""
 
 
-@cache
-def _transforms(op: type[Operation]) -> bool:
-    return issubclass(op, TRANSFORMING)
-
-
-@cache
-def _links(op: type[Operation]) -> bool:
-    return issubclass(op, (*TRANSFORMING, Contiguous))
+_TRANSFORMING = frozenset(TRANSFORMING)
+_LINKING = _TRANSFORMING | {Contiguous}
+"""Classes of operations; none of them has subclasses, and to look them up is faster than ``isinstance``."""
 
 
 def is_transform(instruction: Instruction) -> bool:
     """Whether an instruction is a transform of one value with a known shape."""
     return (
-        _transforms(type(instruction.op))
+        type(instruction.op) in _TRANSFORMING
         and len(instruction.inputs) == 1
         and instruction.shape.dims is None
         and instruction.inputs[0].shape.dims is None
@@ -48,7 +43,7 @@ def is_transform(instruction: Instruction) -> bool:
 def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
     op = instruction.op
-    if not _links(type(op)) or instruction.shape.dims is not None:
+    if type(op) not in _LINKING or instruction.shape.dims is not None:
         return False
     inputs = instruction.inputs
     return (len(inputs) == 1 and inputs[0].shape.dims is None) or isinstance(op, Contiguous)
