@@ -31,29 +31,12 @@ class SourceNode:
     attributes: str = ""
 
 
-class Signature:
-    """What rules are chosen by: the class of an operation, and of each input that and whether it is constant.
-
-    Equal ones are one object, so that nothing is made or hashed for a look-up.
-    """
-
-    __slots__ = ("inputs", "op")
-
-    def __init__(self, op: type[Operation], inputs: tuple[tuple[str, bool], ...]) -> None:
-        """A signature; ``inputs`` has the name of each input's operation."""
-        self.op = op
-        self.inputs = inputs
-
-
-_signatures: dict[type[Operation] | tuple[type[Operation] | bool, ...], Signature] = {}
-
-
 class Instruction:
     """An operation applied to inputs. Its ``id`` never changes, not even when it moves to another module."""
 
     # fmt: off
     __slots__ = ("_next", "_previous", "_users", "constant", "id", "inputs", "literal", "module",
-                 "modules", "op", "order", "shape", "signature", "sources", "symbols", "target_id")
+                 "modules", "op", "order", "shape", "sources", "symbols", "target_id")
     # fmt: on
 
     def __init__(self, id: int, op: Operation, shape: Shape, module: Module) -> None:
@@ -70,8 +53,6 @@ class Instruction:
         self.target_id = 0
         self.order = 0
         self.constant = False
-        self.signature: Signature | None = None
-        """What ``signed`` found, until operation, inputs or what is known of them change."""
         self._users: dict[Instruction, None] = {}
         self._previous: Instruction | None = None
         self._next: Instruction | None = None
@@ -152,34 +133,12 @@ def detached(
 ) -> Instruction:
     """A copy of this instruction outside any module, with another operation; its inputs do not list it."""
     made = copy(instruction)
-    made.op, made.inputs, made.signature = op, inputs, None
+    made.op, made.inputs = op, inputs
     return made
 
 
-def signed(instruction: Instruction) -> Signature:
-    """The signature of an instruction, worked out."""
-    inputs = instruction.inputs
-    if len(inputs) == 1:  # without a loop: there are many
-        (one,) = inputs
-        key = (type(instruction.op), type(one.op), one.constant)
-    elif len(inputs) == 2:
-        one, two = inputs
-        key = (type(instruction.op), type(one.op), one.constant, type(two.op), two.constant)
-    elif inputs:
-        key = (type(instruction.op), *[k for i in inputs for k in (type(i.op), i.constant)])
-    else:
-        key = type(instruction.op)
-    found = _signatures.get(key)
-    if found is None:
-        given = tuple([(i.op.name, i.constant) for i in inputs])
-        found = _signatures[key] = Signature(type(instruction.op), given)
-    instruction.signature = found
-    return found
-
-
 def learn_constant(instruction: Instruction) -> None:
-    """Recompute whether an instruction is constant, and then its users; its operation may be another, too."""
-    _forget_signatures(instruction)
+    """Recompute whether an instruction is constant, and then its users."""
     if is_known(instruction) == instruction.constant:
         return
     stack = [instruction]
@@ -188,15 +147,7 @@ def learn_constant(instruction: Instruction) -> None:
         known = is_known(current)
         if known != current.constant:
             current.constant = known
-            _forget_signatures(current)
             stack.extend(current._users)
-
-
-def _forget_signatures(changed: Instruction) -> None:
-    """Forget the signatures that an instruction is part of."""
-    changed.signature = None
-    for user in changed._users:
-        user.signature = None
 
 
 def is_known(instruction: Instruction) -> bool:

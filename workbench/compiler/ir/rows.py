@@ -216,7 +216,6 @@ def _unlinked(state: Row | State, module: Module) -> Instruction:
     made.inputs = made.modules = made.symbols = ()
     made.literal = literal
     made.constant = literal is not None
-    made.signature = None
     made._users = {}
     made._previous = made._next = None
     return made

@@ -36,7 +36,7 @@ class Uses(InstructionList):
             old._users.pop(instruction, None)
         for new in now:
             new._users[instruction] = None
-        instruction.inputs, instruction.signature = now, None
+        instruction.inputs = now
         if len(now) != len(before):
             self.program.operands += len(now) - len(before)
         if instruction.constant or not now or now[0].constant:  # otherwise it is none, as before

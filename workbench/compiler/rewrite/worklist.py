@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
 from workbench.compiler.errors import RewriteError
-from workbench.compiler.ir.instruction import Signature, signed
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -33,8 +32,8 @@ class Candidates:
         """Whether any rule can have its root at an operation of a class, regardless of its inputs."""
         self.find_any = lru_cache(maxsize=64)(self._find_any)
         """Whether any rule finds the operations that it needs among these."""
-        self._found: dict[Signature | None, tuple[Attempt, ...]] = {}
-        """The rules for each signature."""
+        self._found: dict[tuple[type[Operation] | bool, ...], tuple[Attempt, ...]] = {}
+        """The rules for an operation, and for each input its operation and whether it is constant."""
 
     def _rooted(self, op: type[Operation]) -> bool:
         return any(r.pattern.may_be(op) for r in self.rules)
@@ -47,26 +46,24 @@ class Candidates:
 
     def at(self, instruction: Instruction) -> tuple[Attempt, ...]:
         """The rules to try here, in order."""
-        signature = instruction.signature or signed(instruction)
-        found = self._found.get(signature)
-        return self._chosen(signature) if found is None else found
-
-    def _chosen(self, signature: Signature) -> tuple[Attempt, ...]:
-        rules = [r for r in self.rules if r.pattern.may_fit(signature.op, signature.inputs)]
-        found = self._found[signature] = tuple(map(attempt, rules))
-        return found
-
-    def among(self, instructions: Iterable[Instruction]) -> list[Instruction]:
-        """Those of some instructions where there are rules to try."""
-        known, at = self._found.get, self.at
-        chosen: list[Instruction] = []
-        for one in instructions:
-            attempts = known(one.signature)
-            if attempts is None:
-                attempts = at(one)
-            if attempts:
-                chosen.append(one)
-        return chosen
+        inputs = instruction.inputs
+        if len(inputs) == 1:  # without a loop: this runs at every visit
+            (one,) = inputs
+            key = (type(instruction.op), type(one.op), one.constant)
+        elif len(inputs) == 2:
+            one, two = inputs
+            key = (
+                type(instruction.op), type(one.op), one.constant, type(two.op), two.constant,
+            )  # fmt: skip
+        else:
+            key = (type(instruction.op), *[k for i in inputs for k in (type(i.op), i.constant)])
+        try:
+            return self._found[key]
+        except KeyError:
+            given = [(i.op.name, i.constant) for i in inputs]
+            rules = [r for r in self.rules if r.pattern.may_fit(type(instruction.op), given)]
+            found = self._found[key] = tuple(map(attempt, rules))
+            return found
 
 
 @lru_cache(maxsize=64)
@@ -82,20 +79,11 @@ class _Worklist:
         self.module = module
         self.candidates = rules
         roots = set(filter(rules.rooted, module.program.operations))
-        self._roots = list(module.of_kinds(roots))
-        """All that can be a root, until an edit makes more of them candidates."""
-        self.queue = deque(rules.among(self._roots))
+        self.queue = deque(module.of_kinds(roots))
         self.queued: set[Instruction] = set()
         """The same as ``queue``, from the first time on that something is pushed."""
         self.reread: dict[Instruction, None] = {}
         """Values that got or lost a user: rules about all users of a value may match there."""
-
-    def queue_rest(self, root: Instruction) -> None:
-        """Queue all roots behind the first where a rule applied: from now on, any may become a match."""
-        if self._roots:
-            self.queue.clear()
-            self.queue.extend(self._roots[self._roots.index(root) + 1 :])
-            self._roots = []
 
     def push_around(self, instruction: Instruction) -> None:
         """Push an instruction, its users and their users: the possible roots of patterns that contain it."""
@@ -217,7 +205,6 @@ def _applied(rule: Rule, root: Instruction, match: Match, work: _Worklist) -> In
     answer = apply_match(rule, root, match)
     if not isinstance(answer, Instruction):
         return answer
-    work.queue_rest(root)
     find, reread = program.find, work.reread
     for touched in {**program.edited, answer: None}:
         if find(touched.id) is touched:
