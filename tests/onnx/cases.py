@@ -4,6 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from tests.onnx.models import CONTRIB, Case
+from tests.onnx.peer_bytes import weight_limits
 
 F, H, L, B = np.float32, np.float16, np.int64, np.bool_
 _random = np.random.default_rng(7)
@@ -27,6 +28,11 @@ def u8(*lens):
 
 def i8(*lens):
     return i(*lens, low=-128, high=127, type=np.int8)
+
+
+def w8(*lens):
+    low, high = weight_limits(np.int8)
+    return i(*lens, low=low, high=high, type=np.int8)
 
 
 def scalar(value, type=F):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.onnx.cases import IMAGE, B, F, H, L, X, f, i, i8, n, scalar, u8
+from tests.onnx.cases import IMAGE, B, F, H, L, X, f, i, i8, n, scalar, u8, w8
 from tests.onnx.models import CONTRIB, Case
 
 CONVOLVED = [
@@ -23,7 +23,7 @@ CONVOLVED = [
     Case("ConvTranspose", [f(1, 3, 4, 4), f(3, 2, 3, 3)], {"strides": [2, 2], "output_shape": [8, 8]}),
     Case("ConvTranspose", [f(1, 3, 4, 4), f(3, 2, 3, 3)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     Case("ConvInteger", [u8(1, 2, 4, 4), u8(3, 2, 2, 2), scalar(7, np.uint8), scalar(9, np.uint8)]),
-    Case("ConvInteger", [u8(1, 2, 4, 4), i8(3, 2, 2, 2)]),
+    Case("ConvInteger", [u8(1, 2, 4, 4), w8(3, 2, 2, 2)]),
     Case("AveragePool", [IMAGE], {"kernel_shape": [3, 2]}),
     Case("AveragePool", [IMAGE], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}),
     Case("AveragePool", [IMAGE], {"kernel_shape": [3, 3], "pads": [0, 0, 1, 1]}),
@@ -48,12 +48,12 @@ MULTIPLIED = [
     Case("Gemm", [f(3, 4), f(4, 5), f(5)]),
     Case("Gemm", [f(4, 3), f(5, 4), f(3, 1)], {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}),
     Case("Gemm", [f(3, 4), f(4, 5)], {"alpha": 0.5}),
-    Case("MatMulInteger", [u8(3, 4), i8(4, 5)]),
+    Case("MatMulInteger", [u8(3, 4), w8(4, 5)]),
     Case("MatMulInteger", [u8(3, 4), u8(4, 5), scalar(0, np.uint8), scalar(255, np.uint8)]),
-    Case("MatMulInteger", [i8(2, 3, 4), i8(4, 5), scalar(3, np.int8), scalar(-7, np.int8)]),
+    Case("MatMulInteger", [i8(2, 3, 4), w8(4, 5), scalar(3, np.int8), scalar(-7, np.int8)]),
     # A constant zero point in the middle of its type, beside one that is not.
     Case("MatMulInteger", [u8(3, 4), u8(4, 5), scalar(3, np.uint8), scalar(128, np.uint8)], fixed=(2, 3)),
-    Case("MatMulInteger", [u8(3, 4), i8(4, 5), scalar(128, np.uint8), scalar(5, np.int8)], fixed=(2, 3)),
+    Case("MatMulInteger", [u8(3, 4), w8(4, 5), scalar(128, np.uint8), scalar(5, np.int8)], fixed=(2, 3)),
     Case("MatMulIntegerToFloat", [u8(3, 4), u8(4, 5), scalar(0.1), scalar(0.2),
          scalar(3, np.uint8), scalar(7, np.uint8), f(5)], domain=CONTRIB),
     Case("MatMulNBits", [f(2, 32), u8(8, 2, 8), f(16)], {"K": 32, "N": 8, "block_size": 16, "bits": 4},

@@ -131,7 +131,7 @@ def dynamic_quantize_matmul(pick: Pick) -> Example:
     type, (inner, columns) = pick.one_of(BYTES), (pick.integer(1, 5), pick.integer(1, 4))
     a = pick.array("float", (*pick.lens(0, 2, empty=False), pick.integer(1, 3), inner))
     a.reshape(-1)[0] += 0.5  # a range of zeros is a matter of DynamicQuantizeLinear
-    b = pick.array(type, (inner, columns), *limits(NUMPY[type]))
+    b = pick.weights(type, (inner, columns))
     scales, zeros = per_column(pick, type, columns)
     bias = pick.array("float", (columns,)) if pick.flag() else None
     given = [a, b, scales, zeros if pick.flag() else None, bias]
@@ -147,7 +147,7 @@ def qgemm(pick: Pick) -> Example:
     a = quantised(pick, type, (inner, rows) if flips[0] else (rows, inner))
     lens = (columns, inner) if flips[1] else (inner, columns)
     kinds = pick.one_of(BYTES) if type == "uint8" else "int8"
-    b = [pick.array(kinds, lens, *limits(NUMPY[kinds])), *per_column(pick, kinds, columns)]
+    b = [pick.weights(kinds, lens), *per_column(pick, kinds, columns)]
     c = pick.array("int32", pick.broadcastable((rows, columns)), -500, 500)
     given = [*a, *b, c if pick.flag() else None]
     if pick.flag():
@@ -178,7 +178,7 @@ def qattention(pick: Pick) -> Example:
     batch, heads, length, size = sizes(pick)
     width, inner, type = heads * size, pick.integer(1, 4), pick.one_of(BYTES)
     x = pick.array("uint8", (batch, length, inner), 0, 255)
-    weights = pick.array(type, (inner, 3 * width), *limits(NUMPY[type]))
+    weights = pick.weights(type, (inner, 3 * width))
     scales, zeros = per_column(pick, type, 3 * width)
     mask = np.array(pick.array("int32", (batch, length), 0, 1)) if pick.flag() else None
     if mask is not None:
@@ -209,7 +209,7 @@ def dynamic_quantize_lstm(pick: Pick) -> Example:
     lens = (count, 4 * hidden) if is_wide else (count,)
     low, high = limits(NUMPY[type])
     middle = (low + high + 1) // 2
-    weights = [pick.array(type, (count, n, 4 * hidden), low, high) for n in (width, hidden)]
+    weights = [pick.weights(type, (count, n, 4 * hidden)) for n in (width, hidden)]
     scales = [np.full(lens, 1 / 256, np.float32) + np.abs(values(*lens)) / 512 for _ in range(2)]
     last = middle if is_wide else middle + 9  # it takes no zero points of columns but 0
     zeros = [pick.array(type, lens, middle, last) for _ in range(2)]

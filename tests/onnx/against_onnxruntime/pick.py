@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.onnx.against_onnxruntime.kernels import CONTRIB, NEW, kernel_types, versions
+from tests.onnx.peer_bytes import weight_limits
 
 FLOATS = ("float", "double", "float16", "bfloat16")
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -164,6 +165,11 @@ class Pick:
     def generator(self) -> np.random.Generator:
         """NumPy's generator, for arrays."""
         return np.random.default_rng(self.source.getrandbits(32))
+
+    def weights(self, type: str, lens: Sequence[int]) -> Any:
+        """An array of bytes that onnxruntime multiplies exactly, as the second operand of a product."""
+        low, high = weight_limits(np.int8) if type == "int8" else (-128, 255)
+        return self.array(type, lens, low, high)
 
     def array(
         self,

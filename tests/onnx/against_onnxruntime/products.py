@@ -43,7 +43,7 @@ def matmul_integer(pick: Pick) -> Example:
     # A zero point for each column is a vector only if there are no batches, onnxruntime says.
     lens = b[-1:] if len(b) == 2 and pick.flag() else ()
     zeros = [zero(pick, first, ()), zero(pick, second, lens)]
-    arrays = [pick.array(first, a, -128, 255), pick.array(second, b, -128, 255)]
+    arrays = [pick.array(first, a, -128, 255), pick.weights(second, b)]
     return Example([*arrays, *zeros])
 
 
@@ -56,7 +56,7 @@ def zero(pick: Pick, type: str, lens: tuple[int, ...]):
 def qlinear_matmul(pick: Pick) -> Example:
     first, second, last = pick.types("T1", "T2", "T3")
     a, b = factors(pick)
-    x, y = pick.array(first, a, -128, 255), pick.array(second, b, -128, 255)
+    x, y = pick.array(first, a, -128, 255), pick.weights(second, b)
     lens = b[-1:] if len(b) == 2 and pick.flag() else ()
     inputs = [x, scale(pick), pick.scalar(first, 0, 9)]
     inputs += [y, scale(pick, lens), pick.array(second, lens, 0, 9)]
@@ -69,7 +69,7 @@ def matmul_integer_to_float(pick: Pick) -> Example:
     rows, inner, columns = pick.integer(1, 4), pick.integer(1, 5), pick.integer(1, 4)
     a, b = (
         pick.array(first, (rows, inner), -128, 255),
-        pick.array(second, (inner, columns), -128, 255),
+        pick.weights(second, (inner, columns)),
     )
     lens = (columns,) if pick.flag() else ()
     zeros = [zero(pick, first, ()), zero(pick, second, lens)]

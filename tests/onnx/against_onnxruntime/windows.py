@@ -95,7 +95,7 @@ def conv_integer(pick: Pick) -> Example:
     attributes = window(pick, sides)
     group, outer = pick.integer(1, 2), pick.integer(1, 2)
     x = pick.array(a, (pick.integer(1, 2), group, *sides), -128, 255)
-    weights = pick.array(b, (outer * group, 1, *attributes["kernel_shape"]), -128, 255)
+    weights = pick.weights(b, (outer * group, 1, *attributes["kernel_shape"]))
     attributes["group"] = group
     zeros = [pick.scalar(t, 0, 9) if pick.flag() else None for t in (a, b)]
     return Example([x, weights, *zeros], attributes)
@@ -159,7 +159,7 @@ def qlinear_conv(pick: Pick) -> Example:
     attributes["group"] = group
     outer *= group
     x = pick.array(a, (pick.integer(1, 2), group, *sides), -128, 255)
-    weights = pick.array(b, (outer, 1, *attributes["kernel_shape"]), -128, 255)
+    weights = pick.weights(b, (outer, 1, *attributes["kernel_shape"]))
     per_channel = pick.flag()
     lens = (outer,) if per_channel else ()
     zeros = np.full(lens, pick.scalar(b, 0, 9))
