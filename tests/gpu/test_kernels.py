@@ -112,7 +112,8 @@ def test_they_are_found_by_place_instruction_and_name(build: Build):
 def test_a_profiled_result_adds_times(build: Build):
     result = build.run(profile=True, repetitions=3)
     kernels = build.kernels(result)
-    assert all(k.seconds is not None and k.seconds > 0 for k in kernels)
+    assert all(k.seconds is not None for k in kernels)
+    assert sum(k.seconds or 0 for k in kernels) > 0
     assert sum(k.share or 0 for k in kernels) == pytest.approx(1)
     table = kernels.table()
     assert list(table["ms"]) == [(k.seconds or 0) * 1e3 for k in kernels]

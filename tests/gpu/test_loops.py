@@ -332,7 +332,9 @@ def test_kernels_and_times_count_all_iterations(build: wb.Build):
     assert runs == {1, 5}
     assert f"{sum(k.runs or 0 for k in kernels)} launches of" in repr(kernels)
     assert list(kernels.table()["launches"]) == [k.runs for k in kernels]
-    assert all(k.seconds for k in kernels)
+    # Of a short kernel nothing may be left when the overhead of its events is taken off.
+    assert all(k.seconds is not None for k in kernels)
+    assert sum(k.seconds or 0 for k in kernels) > 0
     timings = [t for t in result.measured.rows if t.where == "device"]
     assert sum(t.launches for t in timings) == result.run_times.launches
     assert sum(t.launches for t in timings) == sum(k.runs or 0 for k in kernels)
