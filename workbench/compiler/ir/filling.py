@@ -10,11 +10,8 @@ from typing import TypeAlias
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.instruction import learn_constant
-from workbench.compiler.ir.module import LITERAL, RETURN, Instruction, Module, parameter_op
-from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.module import LITERAL, Instruction, Module, parameter_op
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.shape_rules import PLAIN
 
 Entry: TypeAlias = tuple[str, Shape, Argument | None, tuple[str, ...]]
 """A parameter to be, with its name and shape, or a literal; and its source nodes."""
@@ -87,67 +84,7 @@ def take_all(
             del outer._calling[part]
             module._calling[part] = None
         part.module = module
-        for old in part.inputs:
-            old._users.pop(part, None)
-        for new in inputs:
-            new._users[part] = None
-        part.inputs = inputs
-        if part.constant or inputs[0].constant:  # otherwise it is none, as before
-            learn_constant(part)
+        module.connect(part, inputs)
         known[part] = part
     module._append_all(parts)
     module.program.tell_all_touched(parts)
-
-
-def put_kernel(
-    outer: Module,
-    before: Instruction | None,
-    op: Operation,
-    shape: Shape,
-    inputs: tuple[Instruction, ...],
-    body: Module,
-) -> Instruction:
-    """As ``Module.insert_as``, for an operation with one body and inputs that are ahead of its place."""
-    made = outer._new(op, shape)
-    outer._link(made, before)
-    made.modules = (body,)
-    body._callers[made] = None
-    outer._calling[made] = None
-    outer.attach(made, inputs)
-    program = outer.program
-    if (tally := program.tally) is not None:
-        tally.made(made)
-    program.tell_touched(made)
-    return made
-
-
-def end_with(module: Module, result: Instruction) -> None:
-    """Let a body without ``@return`` return its last instruction, which is no constant."""
-    program = module.program
-    if program.shape_rules is not PLAIN or program.tally is not None or result.constant:
-        module.add_return(result)
-        return
-    end = module._new(RETURN, result.shape)
-    module._append_all((end,))
-    end.inputs = (result,)
-    result._users[end] = None
-    program.operands += 1
-    program.tell_touched(end)
-
-
-def hand_over_all(old: Instruction, new: Instruction) -> None:
-    """As ``Module.hand_over``, where ``new`` has source nodes, and the shape that users of ``old`` know."""
-    program = new.module.program
-    program.tell_replaced(old, new)
-    users = list(old._users)
-    for user in users:
-        before = user.inputs
-        now = tuple([new if i is old else i for i in before])
-        for given in before:
-            given._users.pop(user, None)
-        for given in now:
-            given._users[user] = None
-        user.inputs = now
-        if user.constant or now[0].constant:  # otherwise it is none, as before
-            learn_constant(user)
-    program.tell_all_touched(users)

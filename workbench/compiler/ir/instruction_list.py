@@ -96,7 +96,7 @@ class InstructionList:
 
     def _link(self, made: Instruction, before: Instruction | None) -> None:
         if before is None:
-            self._append(made, 0 if self._last is None else self._last.order + _GAP)
+            self._append_all((made,))
             return
         previous = before._previous
         made.order = self._order_between(previous, before)
@@ -120,17 +120,6 @@ class InstructionList:
                 previous._next = one
             previous = one
         self._last, self._size, self._listed = previous, len(made), None
-
-    def _append(self, made: Instruction, order: int) -> None:
-        """Link an instruction at the end, where ``order`` is its place."""
-        previous, self._last = self._last, made
-        made.order, made._previous, made._next = order, previous, None
-        if previous is None:
-            self._first = made
-        else:
-            previous._next = made
-        self._size += 1
-        self._listed = None
 
     def _append_all(self, made: Sequence[Instruction]) -> None:
         """As ``_link`` at the end, one after the other, for instructions that are in no list."""
@@ -161,18 +150,8 @@ class InstructionList:
             self.program.tell_touched(instruction)
 
     def _unlink(self, gone: Instruction) -> None:
-        before, after = gone._previous, gone._next
-        if before is None:
-            self._first = after
-        else:
-            before._next = after
-        if after is None:
-            self._last = before
-        else:
-            after._previous = before
+        self._unlink_all((gone,))
         gone._previous = gone._next = None
-        self._size -= 1
-        self._listed = None
 
     def _unlink_all(self, gone: Sequence[Instruction]) -> None:
         """As ``_unlink`` one after the other, for instructions that are linked elsewhere right after."""

@@ -37,7 +37,7 @@ __all__ = [
 parameter_op = lru_cache(maxsize=1 << 10)(Param)
 """The operation of a parameter; those of fused bodies have the same few names."""
 _NO_SYMBOLS = nullcontext()
-LITERAL, RETURN, _IDENTITY = Literal(), Return(), Identity()
+LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
 class Module(Uses):
@@ -153,7 +153,7 @@ class Module(Uses):
         if self.has_return:
             raise GraphError(f"module {self.name!r} already has a @return")
         settled = len(values) == 1 and not (self.program.keeps_fixed or self.program.scalars)
-        return self.insert_as(values[0].shape if settled else None, None, RETURN, values)
+        return self.insert_as(values[0].shape if settled else None, None, _RETURN, values)
 
     # Edits
 

@@ -1,8 +1,5 @@
 """Instructions as plain rows, and programs rebuilt from rows; recordings and files store these."""
 
-# A module and its instructions are one data structure.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.debug_symbols import restore_debug_symbols
 from workbench.compiler.ir.facts import ProgramFacts
-from workbench.compiler.ir.instruction import is_known
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -145,7 +141,7 @@ class Snapshot:
         program = Program()
         program.take_facts(self._facts)
         modules = {m: _module(program, self._facts.modules[k]) for m, k in self._keys.items()}
-        _restore(program, self._instructions, self._states, modules)
+        _restore(self._instructions, self._states, modules)
         return program
 
 
@@ -166,59 +162,35 @@ def fill(program: Program, rows: Rows) -> dict[int, Module]:
     """Fill an empty program from the tables; returns the modules by key."""
     modules = {k: _module(program, m) for k, m in sorted(rows.modules.items())}
     ordered = sorted(rows.instructions.values(), key=_place)
-    _restore(program, [row.id for row in ordered], ordered, modules)
+    _restore([row.id for row in ordered], ordered, modules)
     return modules
 
 
 def _restore(
-    program: Program,
-    keys: Sequence[Any],
-    states: Sequence[Row | State],
-    modules: Mapping[Any, Module],
+    keys: Sequence[Any], states: Sequence[Row | State], modules: Mapping[Any, Module]
 ) -> None:
     """Make instructions from their states, in order; states refer to others by their keys."""
     made: dict[Any, Instruction] = {}
     inside: dict[Module, list[Instruction]] = {module: [] for module in modules.values()}
     for key, state in zip(keys, states, strict=True):
-        module = modules[state[1]]
-        one = made[key] = _unlinked(state, module)
+        id, place, order, op, shape, _, _, sources, literal, target_id, symbols = state
+        module = modules[place]
+        one = made[key] = Instruction(id, op, shape, module)
+        one.order, one.sources, one.target_id = order, sources, target_id
         inside[module].append(one)
-        if symbols := state[10]:
+        if literal is not None:
+            one.literal, one.constant = literal, True
+        if symbols:
             restore_debug_symbols(one, symbols)
     for module, instructions in inside.items():
         module.restore(instructions)
-        program.know(instructions)
-    find, operands = made.__getitem__, 0
+        module.program.know(instructions)
     for one, state in zip(made.values(), states, strict=True):
-        given, called = state[5], state[6]
+        inputs, called = state[5], state[6]
         if called:
             one.module.bind(one, [modules[k] for k in called])
-        if given:  # as ``Uses.attach`` does, without a call: this is done for every instruction
-            one.inputs = inputs = tuple(map(find, given))
-            for value in inputs:
-                value._users[one] = None
-            operands += len(inputs)
-            if inputs[0].constant:
-                one.constant = is_known(one)
-    program.operands += operands
-
-
-_new_instruction = cast("Callable[[type[Instruction]], Instruction]", object.__new__)
-
-
-def _unlinked(state: Row | State, module: Module) -> Instruction:
-    """The instruction of a state, without inputs and neighbours; as its class makes it, but in one go."""
-    made = _new_instruction(Instruction)
-    made.id, _, made.order, made.op, made.shape, _, _, made.sources, literal, made.target_id, _ = (
-        state
-    )
-    made.module = module
-    made.inputs = made.modules = made.symbols = ()
-    made.literal = literal
-    made.constant = literal is not None
-    made._users = {}
-    made._previous = made._next = None
-    return made
+        if inputs:
+            one.module.attach(one, tuple([made[k] for k in inputs]))
 
 
 def _module(program: Program, row: ModuleRow) -> Module:

@@ -72,11 +72,6 @@ class Slice(Operation):
     def _is_normal(self, lens: Ints) -> bool:
         """Whether each axis has a start and an end, all of them count from the front, and none is twice."""
         axes, starts, ends = self.axes, self.starts, self.ends
-        if len(axes) == len(starts) == len(ends) == 1:  # most of them
-            (axis,), (start,), (end,) = axes, starts, ends
-            if not 0 <= axis < len(lens):
-                return False
-            return 0 <= start <= lens[axis] and 0 <= end <= lens[axis]
         if not (len({*axes}) == len(axes) == len(starts) == len(ends)):
             return False
         for axis, start, end in zip(axes, starts, ends, strict=True):

@@ -54,7 +54,7 @@ def unsteady(name: str) -> Pattern:
 
 
 def _is_unsteady(instruction: Instruction) -> bool:
-    return not (instruction.constant or isinstance(instruction.op, Broadcast))
+    return not is_steady(instruction)
 
 
 def is_steady(instruction: Instruction) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from workbench.compiler import showing
 from workbench.compiler.errors import GraphError, WorkbenchError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from workbench.compiler.record.lowered import Lowered
-
-_new_heard = cast("Callable[[type[Heard], tuple[Any, ...]], Heard]", tuple.__new__)
 
 LOWERING = "lowering"
 """The step that follows all passes."""
@@ -427,18 +425,15 @@ class Recording(Listener):
             return
         seconds = perf_counter() - self._began
         self._heard.append(
-            _new_heard(
-                Heard,
-                (
-                    self._step or self._current_step(),
-                    self._rule,
-                    self._place,
-                    seconds,
-                    states_of(self._touched),
-                    self._removed,
-                    self._pairs,
-                    self._module_rows,
-                ),
+            Heard(
+                self._current_step(),
+                self._rule,
+                self._place,
+                seconds,
+                states_of(self._touched),
+                self._removed,
+                self._pairs,
+                self._module_rows,
             )
         )
         self._reset()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param, Return
-from workbench.compiler.ir.filling import Entry, end_with, fill, hand_over_all, put_kernel, take_all
+from workbench.compiler.ir.filling import Entry, fill, take_all
 from workbench.compiler.ir.module import Instruction, Module, infer
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -241,13 +241,9 @@ class Body:
         outer, following, before, outside = old.module, old.following, old.inputs, old.shape
         shape_on = self._scalar_on if self.scalars else self._shape_on
         take_all(self.module, parts, self._inner, literals, shape_on)
-        shape = infer(op, inputs, [self.module]) if shape is None else shape
-        new = put_kernel(outer, following, op, shape, inputs, self.module)
-        if outer.program.tally is None and new.sources and new.shape is outside:
-            hand_over_all(old, new)
-        else:
-            outer.hand_over(old, new, outside)
-        end_with(self.module, old)
+        new = outer.insert_as(shape, following, op, inputs, [self.module])
+        outer.hand_over(old, new, outside)
+        self.module.add_return(old)
         if sources is None:
             self._give_sources(new)
         elif sources != new.sources:

@@ -355,10 +355,7 @@ class Match:
             a, b = b, a
         elif not straight:
             return False
-        # As ``_meets_further`` does, without a call: most attempts get here.
-        if not (self.note(first, a) if first.is_flat else self.meets_within(first, a)):
-            return False
-        return self.note(second, b) if second.is_flat else self.meets_within(second, b)
+        return self._meets_further(first, a) and self._meets_further(second, b)
 
     def _meets_best(
         self, first: Pattern, second: Pattern, orders: Sequence[tuple[Instruction, ...]]

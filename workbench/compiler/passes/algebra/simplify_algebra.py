@@ -190,11 +190,8 @@ def _unit_operand(instruction: Instruction) -> int | None:
 
 
 def _has_operand(instruction: Instruction, unit: float) -> bool:
-    """Whether ``_operand`` finds one; asked at every product and sum with a constant."""
-    first, second = instruction.inputs
-    if second.constant and uniform(second, unit):
-        return True
-    return first.constant and instruction.op.commutative and uniform(first, unit)
+    """Whether there is a unit operand."""
+    return _operand(instruction, unit) is not None
 
 
 def _has_unit(instruction: Instruction) -> bool:

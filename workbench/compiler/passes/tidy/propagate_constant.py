@@ -118,12 +118,12 @@ class _Plan:
         if self._large and self._large.intersection(instruction.inputs):
             self._large.add(instruction)
             return False
-        if instruction.op.alias is None and is_large(instruction):  # a view takes no memory
+        if is_large(instruction):
             return self._leave(
                 instruction, f"{instruction.shape.bytes:,} bytes are not computed here"
             )
         if (
-            (self.skipped and instruction.name in self.skipped)
+            instruction.name in self.skipped
             or instruction.shape.dims is not None
             or instruction.shape.subs is not None
             or stays(instruction)
