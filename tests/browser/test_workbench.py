@@ -148,9 +148,9 @@ def test_a_pass_switched_off_makes_the_build_again(show: Show):
     box = shown.page.locator("[data-pass=fuse_pointwise] input").first
     box.click()
     (message,) = shown.page.evaluate("() => window.sent")
-    live.answer(shown)
-    assert view.settings["off"] == ["fuse_pointwise"]
     view._received(view, message, [])
+    assert view.settings["off"] == ["fuse_pointwise"]
+    live.answer(shown)
     view._task.wait(60)
     live.answer(shown)
     after = len(view.build.program.main)

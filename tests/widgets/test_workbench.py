@@ -146,6 +146,16 @@ def test_a_pass_switched_off_is_told_by_what_it_changed(view: Workbench):
     assert view.session.change == f"with fuse_pointwise: {after} → {before} instructions"
 
 
+def test_an_action_takes_the_settings_of_its_message(view: Workbench):
+    """The browser keeps a change back while Python has not taken the one before; a message comes at once."""
+    settings = {**view.settings, "off": ["fuse_pointwise"], "seed": 3}
+    view._received(view, {"do": "compile", "settings": settings}, [])
+    view._task.wait(60)
+    assert view.settings == settings
+    assert view.session.settings.seed == 3
+    assert "disable=('fuse_pointwise',)" in view.code
+
+
 def test_lint_is_looked_for_when_its_pane_opens():
     view = Workbench(wb.compile(transformer(1), "cpu"))
     assert "lint" in view.has()

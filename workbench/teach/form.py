@@ -9,6 +9,7 @@ import ipywidgets as widgets
 
 from workbench.compiler.errors import WorkbenchError
 from workbench.teach.exercise import Exercise, Feedback
+from workbench.widgets.check_button import CheckButton
 
 
 def form(exercise: Exercise) -> widgets.Widget:
@@ -24,12 +25,10 @@ class _Form:
         self.field = exercise.field()
         self.said = widgets.HTML()
         self.shown = widgets.Output()
-        check = widgets.Button(description="Check", button_style="primary")
-        check.on_click(self.check)
         hint = widgets.Button(description="Hint", disabled=not exercise.hints)
         hint.on_click(self.hint)
         asked = widgets.HTML(f"<strong>{_html(exercise.question)}</strong>")
-        buttons = [hint] if self.field is None else [check, hint]
+        buttons = [hint] if self.field is None else [CheckButton(self.field, self.check), hint]
         rows = [asked, self.field, widgets.HBox(buttons), self.said, self.shown]
         self.box = widgets.VBox([row for row in rows if row is not None])
         if self.field is None:
@@ -41,7 +40,7 @@ class _Form:
         """Show the next hint."""
         self._say(escape(self.exercise.hint()))
 
-    def check(self, _button: object = None) -> None:
+    def check(self) -> None:
         """Check what the field holds."""
         given = getattr(self.field, "value", None)
         try:

@@ -226,6 +226,8 @@ class Workbench(_Parts):
         if content.get("stop"):
             self.stop()
         elif (action := content.get("do")) in (*ACTIONS, AGAIN):
+            if "settings" in content:
+                self.set_state({"settings": content["settings"]})
             try:
                 self.start(action)
             except OperationError as error:

@@ -13,6 +13,18 @@ const DARK = {
   changed: PALETTE.changedDark, selected: PALETTE.selectedDark, found: PALETTE.found, base: "#1c1f24", share: 0.3,
 };
 
+/**
+ * The font of the texts that follow, which are centred in their height.
+ * @param {Context} ctx
+ * @param {string} size with the weight, if it is not the usual one
+ * @param {CanvasTextAlign} align
+ */
+function font(ctx, size, align = "left") {
+  ctx.font = `${size} ${FONT}`;
+  ctx.textAlign = align;
+  ctx.textBaseline = "middle";
+}
+
 /** @param {string} c `#rrggbb` */
 const rgb = (c) => [1, 3, 5].map((k) => parseInt(c.slice(k, k + 2), 16));
 /**
@@ -178,17 +190,15 @@ function drawPanel(ctx, box, theme, k, color) {
  * @param {Theme} theme
  */
 function drawHeader(ctx, box, label, count, theme) {
-  ctx.textBaseline = "middle";
-  ctx.textAlign = "left";
   ctx.strokeStyle = theme.page;
   ctx.lineWidth = 3;
   ctx.fillStyle = theme.soft;
-  ctx.font = `600 11px ${FONT}`;
+  font(ctx, "600 11px");
   const text = "▾ " + fit(ctx, label, box.w - 58), y = box.y + 13;
   ctx.strokeText(text, box.x + 8, y);
   ctx.fillText(text, box.x + 8, y);
   const at = box.x + 14 + ctx.measureText(text).width;
-  ctx.font = `11px ${FONT}`;
+  font(ctx, "11px");
   ctx.strokeText(count, at, y);
   ctx.fillText(count, at, y);
 }
@@ -313,9 +323,7 @@ function halo(ctx, b, theme, k) {
  */
 function badge(ctx, b, theme, k) {
   const scale = 1 / Math.min(1, Math.max(k, 0.12)), text = (b.hits ?? 0).toLocaleString("en");
-  ctx.font = `700 ${11 * scale}px ${FONT}`;
-  ctx.textAlign = "center";
-  ctx.textBaseline = "middle";
+  font(ctx, `700 ${11 * scale}px`, "center");
   const w = ctx.measureText(text).width + 10 * scale, h = 16 * scale, x = b.x + b.w - w + 8, y = b.y - h / 2;
   rect(ctx, x, y, w, h, h / 2);
   ctx.fillStyle = theme.found;
@@ -357,15 +365,13 @@ function hatch(ctx, b, color, alpha) {
  */
 function words(ctx, b, theme, ink, k) {
   const two = b.fact && b.h > 30, middle = b.y + b.h / 2;
-  ctx.textBaseline = "middle";
-  ctx.textAlign = "left";
   ctx.fillStyle = ink ?? theme.ink;
-  ctx.font = `600 12px ${FONT}`;
+  font(ctx, "600 12px");
   const left = b.x + 12, room = b.w - 20;
   ctx.fillText(fit(ctx, (b.opens ? "▸ " : "") + (b.starred ? "★ " : "") + b.title, room), left, two ? middle - 8 : middle + 0.5);
   if (!two || k < 0.45) return;
   ctx.fillStyle = ink ?? theme.soft;
-  ctx.font = `11px ${FONT}`;
+  font(ctx, "11px");
   ctx.fillText(fit(ctx, b.fact, room), left, middle + 8.5);
 }
 
@@ -395,9 +401,7 @@ function drawMark(ctx, b, theme, mark, k) {
   ctx.arc(b.x, b.y + 1, 8, 0, 7);
   ctx.fill();
   ctx.fillStyle = inkOn(color);
-  ctx.font = `700 13px ${FONT}`;
-  ctx.textAlign = "center";
-  ctx.textBaseline = "middle";
+  font(ctx, "700 13px", "center");
   ctx.fillText(PALETTE.glyphs[mark], b.x, b.y + 1.5);
 }
 
@@ -420,9 +424,7 @@ function chipRows(b) {
  * @param {Theme} theme
  */
 function drawChips(ctx, b, theme) {
-  ctx.font = `10px ${FONT}`;
-  ctx.textAlign = "left";
-  ctx.textBaseline = "middle";
+  font(ctx, "10px");
   for (const c of chipRows(b)) {
     c.w = ctx.measureText(c.text).width + 19;
     rect(ctx, c.x, c.y, c.w, c.h, 4);
@@ -453,9 +455,7 @@ function drawChips(ctx, b, theme) {
  */
 function drawEdgeLabel(ctx, e, text, theme) {
   const x = e.points[0], y = e.points[1] + 12;
-  ctx.font = `10px ${FONT}`;
-  ctx.textAlign = "center";
-  ctx.textBaseline = "middle";
+  font(ctx, "10px", "center");
   const w = ctx.measureText(text).width + 8;
   rect(ctx, x - w / 2, y - 7.5, w, 15, 4);
   ctx.fillStyle = theme.page;

@@ -18,6 +18,7 @@ interface Model {
   send?(content: unknown): void;
   on(event: string, callback: () => void): void;
   off(event: string, callback: () => void): void;
+  widget_manager?: { get_model(id: string): Promise<Model> };
 }
 interface Rendering { model: Model; el: HTMLElement }
 

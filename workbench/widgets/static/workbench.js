@@ -118,10 +118,10 @@ class Frame extends Shell {
       this.status);
   }
 
-  /** @param {Record<string, unknown>} message */
+  /** Send a message, which takes the settings along: a change of them may still wait in the browser. @param {Record<string, unknown>} message */
   ask(message) {
     if (message.do) for (const b of Object.values(this.buttons)) b.disabled = true;
-    this.model.send?.(message);
+    this.model.send?.({ ...message, settings: this.model.get("settings") });
   }
 
   /** Show or hide the settings. @param {boolean} on */
