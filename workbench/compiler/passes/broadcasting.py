@@ -64,7 +64,7 @@ def is_steady(instruction: Instruction) -> bool:
 
 def used_once(instruction: Instruction) -> bool:
     """Whether an instruction has one user, or none and is the result of its module."""
-    if instruction.users:
+    if instruction.is_used:
         return instruction.only_user is not None
     return instruction is instruction.module.last
 

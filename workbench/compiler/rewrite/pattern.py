@@ -329,11 +329,12 @@ class Match:
         patterns, inputs = whole.inputs, instruction.inputs
         if patterns is None:
             return True
-        if len(inputs) != len(patterns):
+        count = len(inputs)
+        if count != len(patterns):
             return False
-        if len(inputs) == 1:
+        if count == 1:
             return self.meets(patterns[0], inputs[0])
-        if len(inputs) == 2 and instruction.op.commutative:
+        if count == 2 and instruction.op.commutative:
             return self._meets_either(whole, patterns, inputs)
         return all(map(self.meets, patterns, inputs))
 

@@ -47,14 +47,14 @@ class Candidates:
     def at(self, instruction: Instruction) -> tuple[Attempt, ...]:
         """The rules to try here, in order."""
         inputs = instruction.inputs
-        if len(inputs) == 1:  # without a loop: this runs at every visit
-            (one,) = inputs
-            key = (type(instruction.op), type(one.op), one.constant)
-        elif len(inputs) == 2:
+        if len(inputs) == 2:  # without a loop: this runs at every visit
             one, two = inputs
             key = (
                 type(instruction.op), type(one.op), one.constant, type(two.op), two.constant,
             )  # fmt: skip
+        elif len(inputs) == 1:
+            (one,) = inputs
+            key = (type(instruction.op), type(one.op), one.constant)
         else:
             key = (type(instruction.op), *[k for i in inputs for k in (type(i.op), i.constant)])
         try:

@@ -195,7 +195,7 @@ def _has_operand(instruction: Instruction, unit: float) -> bool:
 
 
 def _has_unit(instruction: Instruction) -> bool:
-    return _has_operand(instruction, 1 if isinstance(instruction.op, _SCALES) else 0)
+    return _unit_operand(instruction) is not None
 
 
 @rule(op("mul|div|add|sub").reading(UNIFORM, constant=True).when(_has_unit))
