@@ -170,7 +170,8 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, growth: _Grow
 
     while queue or work.push_reread():
         root = queue.popleft()
-        queued.discard(root)
+        if queued:
+            queued.discard(root)
         attempts = attempts_at(root)
         if not attempts or root.module is not module or find(root.id) is not root:
             continue

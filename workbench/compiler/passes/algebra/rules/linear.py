@@ -100,6 +100,8 @@ def find_mul_dot(
     """mul(dot(x, y), a) → dot(mul(x, a), y) or dot(x, mul(y, a)), on the constant side"""
     if not b.root.shape.elements:
         return Decline("its result is empty")
+    if not (x.constant or y.constant):
+        return Decline("neither input of the dot is constant, so that it could take the factor")
     rank, axes = b.root.shape.ndim, varying_axes(a)
     if axes not in ([], [rank - 1], [rank - 2]):
         return Decline("the factor varies along an axis other than the rows or the columns")
