@@ -9,6 +9,7 @@ import workbench as wb
 from tests.browser.conftest import Shown
 from tests.browser.live import Live
 from tests.widgets.networks import residual, transformer
+from tests.widgets.pressing import press
 from workbench.compiler.text.printing import names
 from workbench.numerics.compare.culprit import Cause, Culprit
 from workbench.widgets.workbench_view import Workbench
@@ -148,10 +149,8 @@ def test_a_pass_switched_off_makes_the_build_again(show: Show):
     box = shown.page.locator("[data-pass=fuse_pointwise] input").first
     box.click()
     (message,) = shown.page.evaluate("() => window.sent")
-    view._received(view, message, [])
+    press(view, message)
     assert view.settings["off"] == ["fuse_pointwise"]
-    live.answer(shown)
-    view._task.wait(60)
     live.answer(shown)
     after = len(view.build.program.main)
     said = shown.page.locator(".wb-noteline").inner_text()

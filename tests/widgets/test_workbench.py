@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.widgets.networks import residual, transformer
+from tests.widgets.pressing import press
 from tests.widgets.views import unpacked
 from workbench.compiler import showing
 from workbench.compiler.errors import OperationError
@@ -133,8 +134,7 @@ def test_a_pass_switched_off_is_told_by_what_it_changed(view: Workbench):
     assert view.session.change == ""
     before = len(view.build.program.main)
     view.settings = {**view.settings, "off": ["fuse_pointwise"]}
-    view._received(view, {"do": "again"}, [])
-    view._task.wait(60)
+    press(view, {"do": "again"})
     change = view.session.change
     after = len(view.build.program.main)
     assert change.startswith(f"without fuse_pointwise: {before} → {after} instructions, ")
@@ -149,8 +149,7 @@ def test_a_pass_switched_off_is_told_by_what_it_changed(view: Workbench):
 def test_an_action_takes_the_settings_of_its_message(view: Workbench):
     """The browser keeps a change back while Python has not taken the one before; a message comes at once."""
     settings = {**view.settings, "off": ["fuse_pointwise"], "seed": 3}
-    view._received(view, {"do": "compile", "settings": settings}, [])
-    view._task.wait(60)
+    press(view, {"do": "compile", "settings": settings})
     assert view.settings == settings
     assert view.session.settings.seed == 3
     assert "disable=('fuse_pointwise',)" in view.code
