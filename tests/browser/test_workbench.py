@@ -149,6 +149,7 @@ def test_a_pass_switched_off_makes_the_build_again(show: Show):
     box = shown.page.locator("[data-pass=fuse_pointwise] input").first
     box.click()
     (message,) = shown.page.evaluate("() => window.sent")
+    assert shown.trait("settings")["off"] == ["fuse_pointwise"]
     press(view, message)
     assert view.settings["off"] == ["fuse_pointwise"]
     live.answer(shown)

@@ -89,10 +89,7 @@ class Instruction:
     @property
     def only_user(self) -> Instruction | None:
         """The single user, or None when there is none or more than one."""
-        if len(self._users) == 1:
-            for user in self._users:  # a loop is faster than next(iter(…))
-                return user
-        return None
+        return next(iter(self._users)) if len(self._users) == 1 else None
 
     @property
     def has_one_use(self) -> bool:

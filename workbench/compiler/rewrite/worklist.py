@@ -170,8 +170,7 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, growth: _Grow
 
     while queue or work.push_reread():
         root = queue.popleft()
-        if queued:
-            queued.discard(root)
+        queued.discard(root)
         attempts = attempts_at(root)
         if not attempts or root.module is not module or find(root.id) is not root:
             continue

@@ -101,7 +101,7 @@ def find_mul_dot(
     if not b.root.shape.elements:
         return Decline("its result is empty")
     if not (x.constant or y.constant):
-        return Decline("neither input of the dot is constant, so that it could take the factor")
+        return Decline("neither input of the dot is constant: one would take the factor")
     rank, axes = b.root.shape.ndim, varying_axes(a)
     if axes not in ([], [rank - 1], [rank - 2]):
         return Decline("the factor varies along an axis other than the rows or the columns")
