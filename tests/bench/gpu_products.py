@@ -1,7 +1,8 @@
 """Products on a GPU, beside torch's in the same run (needs torch and CUDA).
 
-Halves and floats beside ``torch.mm``, 8-bit integers beside ``torch._int_mm``, and 8-bit floats beside
-``torch._scaled_mm`` with scales of 1; terms of their second operands are contiguous, as these functions want.
+Halves and floats beside ``torch.mm``, once by cuBLAS and once by cuBLASLt, 8-bit integers beside
+``torch._int_mm``, and 8-bit floats beside ``torch._scaled_mm`` with scales of 1; terms of their second
+operands are contiguous, as these functions want. Claims are about the faster peer.
 """
 
 from collections.abc import Callable
@@ -71,8 +72,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     a, b = (_drawn(kind, x, values) for x in ((m, k), (n, k) if kind.along_terms else (k, n)))
     executable = on_device.executable_of(_product(kind, a, b), device("cuda"))
     torch.backends.cuda.matmul.allow_tf32 = False
-    theirs = _peer(kind, a, b)
-    peer = f"torch.{kind.peer}"
+    peers = _peers(kind, a, b)
     exact = _exact(kind, a, b)
     large = torch.randn(4096, 4096, device="cuda", dtype=torch.float16)
 
@@ -85,11 +85,11 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     results = {OURS: np.asarray(found)}
     spin()
     times = {OURS: tuple(on_device.burst_seconds(executable, {"a": a, "b": b}))}
-    if theirs is not None:
+    for peer, theirs in peers.items():
         results[peer] = theirs().cpu().numpy()
         spin()
         times[peer] = tuple(on_device.torch_seconds(theirs, replay=True, count=on_device.BURST))
-    errors = {who: float(_distance(x, exact)) for who, x in results.items()}
+    errors = {who: _distance(x, exact) for who, x in results.items()}
     return _outcome(subject, kind, times, errors)
 
 
@@ -112,22 +112,33 @@ def _product(kind: Kind, a: np.ndarray, b: np.ndarray) -> Program:
     return program
 
 
-def _peer(kind: Kind, a: np.ndarray, b: np.ndarray) -> Callable[[], Any] | None:
-    """The same product by torch; None if torch, or the GPU, has none of this type."""
+def _peers(kind: Kind, a: np.ndarray, b: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """The same product by torch; none if torch, or the GPU, has none of this type."""
     import torch
 
+    name = f"torch.{kind.peer}"
     multiply = getattr(torch, kind.peer, None)
     is_fp8 = kind.peer == "_scaled_mm"
     if multiply is None or (is_fp8 and torch.cuda.get_device_capability() < (8, 9)):
-        return None
-    if not is_fp8:
-        x, y = (torch.from_numpy(v).cuda() for v in (a, b))
-        y = y.t() if kind.along_terms else y
-        out = multiply(x, y)
-        return lambda: multiply(x, y, out=out)
-    x, y = (torch.from_numpy(v.view(np.uint8)).cuda().view(torch.float8_e4m3fn) for v in (a, b))
-    one = torch.ones((), device="cuda")
-    return lambda: multiply(x, y.t(), one, one, out_dtype=torch.float32)
+        return {}
+    if is_fp8:
+        x, y = (torch.from_numpy(v.view(np.uint8)).cuda().view(torch.float8_e4m3fn) for v in (a, b))
+        one = torch.ones((), device="cuda")
+        return {name: lambda: multiply(x, y.t(), one, one, out_dtype=torch.float32)}
+    x, y = (torch.from_numpy(v).cuda() for v in (a, b))
+    y = y.t() if kind.along_terms else y
+    out = multiply(x, y)
+
+    def by(library: str) -> Any:
+        before = torch.backends.cuda.preferred_blas_library()
+        torch.backends.cuda.preferred_blas_library(library)
+        multiply(x, y, out=out)
+        torch.backends.cuda.preferred_blas_library(before)
+        return out
+
+    if kind.peer != "mm":
+        return {name: lambda: multiply(x, y, out=out)}
+    return {name: lambda: by("cublas"), f"{name} by cuBLASLt": lambda: by("cublaslt")}
 
 
 def _exact(kind: Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -139,24 +150,25 @@ def _exact(kind: Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _distance(found: np.ndarray, exact: np.ndarray) -> float:
-    return np.linalg.norm(found - exact) / np.linalg.norm(exact)
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
 def _outcome(
     subject: str, kind: Kind, times: dict[str, tuple[float, ...]], errors: dict[str, float]
 ) -> Outcome:
-    """The times and errors, ours beside those of the peer if there is one."""
+    """The times and errors, ours beside those of the faster peer if there is one."""
     timings = tuple(Timing("products", subject, who, found) for who, found in times.items())
     facts = [(f"error of {who}, {subject}", f"{error:.1e}") for who, error in errors.items()]
     claims: list[Claim] = []
     if kind.type == "int8":
         claims.append(Claim("products", subject, f"error of {OURS}", errors[OURS], 0.0))
-    if len(timings) > 1:
-        peer = timings[1].name
-        ratio = timings[0].median / timings[1].median
-        facts.insert(0, (f"{OURS} / {peer}, {subject}", f"{ratio:.2f}"))
+    ours, *others = timings
+    ratios = {t.name: ours.median / t.median for t in others}
+    facts[:0] = [(f"{OURS} / {peer}, {subject}", f"{x:.2f}") for peer, x in ratios.items()]
+    if ratios:
+        peer = max(ratios, key=ratios.__getitem__)
         if kind.most is not None:
-            claims.append(Claim("products", subject, f"{OURS} / {peer}", ratio, kind.most))
+            claims.append(Claim("products", subject, f"{OURS} / {peer}", ratios[peer], kind.most))
         if errors[peer]:
             times_error = errors[OURS] / errors[peer]
             claims.append(

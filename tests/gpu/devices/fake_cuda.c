@@ -17,8 +17,9 @@ int cuMemcpyDtoHAsync_v2(address to, address from, size_t bytes, handle stream) 
 int cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, handle stream) {
   return cuMemcpyAsync(to, from, bytes, stream);
 }
-int cuPointerGetAttribute(void *value, int attribute, address pointer) {
-  return (void)value, (void)attribute, pointer != 0; /* no memory is pinned */
+int cuPointerGetAttributes(unsigned count, int *attributes, void **values, address pointer) {
+  (void)attributes, (void)pointer;
+  return *(unsigned *)values[0] = 0, count != 1; /* no memory is pinned */
 }
 int cuFuncSetAttribute(handle function, int attribute, int value) {
   return !function || attribute != 8 || value > 65536;

@@ -251,8 +251,10 @@ class CudaDevice(Device):
         return self._pinned(address)
 
     def _pinned(self, address: int) -> bool:
-        kind = self._driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-        return self._driver.cuPointerGetAttribute(kind, address)[0] is self._success
+        # Unlike cuPointerGetAttribute this succeeds for other memory: memory checkers report failures.
+        kinds = [self._driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE]
+        result, found = self._driver.cuPointerGetAttributes(len(kinds), kinds, address)
+        return result is self._success and found[0] != 0
 
     def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
         """Copy to a contiguous array, and wait for it."""
