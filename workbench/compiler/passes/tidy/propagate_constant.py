@@ -80,8 +80,7 @@ class _Room:
 
 
 def _literal_bytes(program: Program) -> int:
-    literals = [i.literal for m in open_modules(program) for i in m.of_kinds({Literal})]
-    return sum([one.shape.bytes for one in literals if one is not None])
+    return sum([i.shape.bytes for m in open_modules(program) for i in m.of_kinds({Literal})])
 
 
 class _Plan:
