@@ -14,7 +14,7 @@ from workbench.compiler.builds.garbage import rarely_collected
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.builds.runner import Runner
 from workbench.compiler.builds.targets import Target, target_named, with_devices
-from workbench.compiler.errors import OperationError, WorkbenchError
+from workbench.compiler.errors import InputError, OperationError, WorkbenchError
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import Snapshot
@@ -26,6 +26,7 @@ from workbench.compiler.progress import progress_bar
 from workbench.compiler.record.edits import Counts, NearMiss
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.report.result import Result
+from workbench.compiler.run.inputs import check_inputs
 from workbench.knobs import knobs
 
 if TYPE_CHECKING:
@@ -187,7 +188,9 @@ class Build:
             DeviceError: There is no such device, or a kernel failed.
             InputError: An input is missing, unknown, or has the wrong type or shape.
         """
-        return self.runner.tune(completed_inputs(self.program, inputs), most, progress)
+        given = completed_inputs(self.program, inputs)
+        check_inputs(self.program, given)  # now: perhaps nothing is left to be measured
+        return self.runner.tune(given, most, progress)
 
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
@@ -378,11 +381,15 @@ def compile(
     Raises:
         OperationError: The target, a pass or an option is unknown or cannot be used here, or a selector
             chooses nothing.
+        InputError: ``check`` is neither a bool nor inputs that fit.
         DeviceError: There is no such device, and it is no architecture to compile for.
         RewriteError: A pass or rule failed; ``error.recording`` contains the steps up to it.
         MeaningError: A result differs after a pass; the message names the pass and the rewrite.
     """
     chosen = target_named(target)
+    if check is not None and not isinstance(check, bool | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = type(check).__name__
+        raise InputError(f"check: expected True, False or arrays by name, found {found}")
     if device is not None and not chosen.takes_device:
         raise OperationError(f"target {chosen.name!r} has no devices; expected {with_devices()}")
     pipeline = pipeline_of(chosen, passes, disable, precision, keep, device)

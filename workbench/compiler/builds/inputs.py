@@ -11,7 +11,7 @@ import numpy as np
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.run.inputs import repeated
+from workbench.compiler.run.inputs import by_name, repeated
 
 MAX_GENERATED_BYTES = 1 << 34
 """The largest generated input, in bytes."""
@@ -31,12 +31,7 @@ def completed_inputs(
     Raises:
         InputError: They are not a mapping by name, or a missing one cannot be generated.
     """
-    is_named = inputs is None or isinstance(inputs, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not is_named:
-        raise InputError(
-            f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
-        )
-    given = dict(inputs or {})
+    given = by_name(inputs)
     if all(name in given for name in program.main.parameters):
         return given
     return generated_inputs(program, seed) | given

@@ -13,6 +13,7 @@ from workbench.compiler.errors import InputError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.program import Program
 from workbench.compiler.progress import progress_bar
+from workbench.compiler.run.inputs import by_name
 from workbench.compiler.training.histograms import PREFIX
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Stateful(Mapping[str, Array]):
             InputError: An input is missing or unknown, does not fit, or is a parameter that a run replaces.
             EvaluationError: An instruction failed; no parameter was replaced.
         """
-        given = dict(inputs or {})
+        given = by_name(inputs)
         if kept := [n for n in given if n in self.updates]:
             raise InputError(
                 f"input {kept[0]!r} is kept between runs; assign it: stateful[{kept[0]!r}] = …"

@@ -14,6 +14,19 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 
 
+def by_name(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The inputs as a dict of its own.
+
+    Raises:
+        InputError: They are not a mapping by name.
+    """
+    if inputs is not None and not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
+        )
+    return dict(inputs or {})
+
+
 def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Value]:
     """The inputs as arrays (sequences as tuples of arrays), checked against the program's parameters.
 

@@ -15,7 +15,7 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.progress import is_followed, progress_bar
-from workbench.compiler.run.inputs import check_inputs
+from workbench.compiler.run.inputs import by_name, check_inputs
 from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.results import as_result
 from workbench.gpu.code.cache import compiled
@@ -285,7 +285,7 @@ class Executable:
             InputError: An input is missing, unknown, or has the wrong type or shape.
             DeviceError: A result stays on the host, because its lengths are known only at run time.
         """
-        given = dict(inputs or {})
+        given = by_name(inputs)
         with self._turn(stream):
             self._in_flight[:] = [True]
             lent = self._borrowed(given, stream)

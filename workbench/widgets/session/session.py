@@ -12,6 +12,7 @@ from workbench.compiler.files.inputs import read_inputs
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import Result
 from workbench.compiler.report.run_comparison import Run
+from workbench.compiler.run.inputs import by_name
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets.session.outcome import Outcome
 from workbench.widgets.session.settings import Settings
@@ -206,7 +207,7 @@ class Session:
 
     def _inputs(self) -> dict[str, Any] | None:
         if self.given is not None:
-            return dict(self.given)
+            return by_name(self.given)
         path = self.settings.inputs
         return read_inputs(self.program, path) if path else None
 
