@@ -1,4 +1,4 @@
-"""Whatever takes inputs refuses those that do not fit, also where it would not need them."""
+"""The contract of all that takes inputs: those that do not fit are refused, also where none is needed."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from workbench.gpu.code.cache_folder import cache_folder, keep, kept, trim
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept, kept_json, trim
 from workbench.knobs import knobs
 
 
@@ -106,3 +106,16 @@ def test_a_file_that_others_can_write_to_is_not_read(tmp_path):
     assert keep(tmp_path / "a", b"code")
     (tmp_path / "a").chmod(0o666)
     assert kept(tmp_path / "a") is None
+
+
+def test_a_json_object_is_read(tmp_path):
+    keep(tmp_path / "a.json", b'{"a": [1]}')
+    assert kept_json(tmp_path / "a.json") == {"a": [1]}
+
+
+@pytest.mark.parametrize("damaged", [b"", b"[1", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_what_is_no_json_object_is_an_empty_one(tmp_path, damaged):
+    keep(tmp_path / "a.json", damaged)
+    assert kept_json(tmp_path / "a.json") == {}
+    assert kept_json(tmp_path / "missing.json") == {}
+    assert kept_json(None) == {}

@@ -154,7 +154,7 @@ def test_kernels_tell_of_the_search_until_others_are_chosen(build, monkeypatch):
     assert not any(k.search for k in build.kernels())
 
 
-def test_what_is_known_is_not_measured_again(build, monkeypatch, own_cache):
+def test_what_is_known_is_not_measured_again(build, monkeypatch):
     asked = faked(monkeypatch, [3, 2])
     build.tune(most=2)
     assert len(asked) == 4
@@ -162,11 +162,25 @@ def test_what_is_known_is_not_measured_again(build, monkeypatch, own_cache):
     assert len(asked) == 4
     build.tune(most=3)
     assert len(asked) == 6
+
+
+@pytest.mark.parametrize("text", ["[1", '{"a": {"b": NaN}}', '{"a": {"b": -1}}', '{"a": 1}'])
+def test_a_damaged_file_of_times_is_written_anew(build, monkeypatch, own_cache, text):
+    asked = faked(monkeypatch, [3, 2])
+    build.tune(most=2)
     (path,) = own_cache.glob("*.json")
-    path.write_text("[1")
+    path.write_text(text)
     build.tune(most=1)
-    assert len(asked) == 8
+    assert len(asked) == 6
     assert all(len(times) == 1 for times in json.loads(path.read_text()).values())
+
+
+@pytest.mark.parametrize("most", [0, -1, 2.5, "3", None])
+def test_a_number_of_variants_that_is_none_is_refused(build, most):
+    with pytest.raises(
+        OperationError, match=f"most: expected at least 1 variant .* found {most!r}"
+    ):
+        build.tune(most=most)
 
 
 def test_an_interruption_keeps_what_was_measured(build, monkeypatch, own_cache):

@@ -103,7 +103,7 @@ def _runs(ids: Iterable[int]) -> str:
 def _bookmarks(text: str, state: str) -> list[Any]:
     try:
         return checked(json.loads(text))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"state {state!r}: bookmarks is {text!r}, expected a list: {error}"
         ) from None

@@ -9,6 +9,8 @@ import pytest
 
 from tests.gpu.devices.kernels import ADD, SUM, built, memory, scalars
 from workbench.compiler.errors import DeviceError
+from workbench.gpu.devices import peaks
+from workbench.gpu.devices.base import Peaks
 from workbench.gpu.devices.pool import ALIGNMENT
 
 PLACE = """
@@ -302,8 +304,6 @@ def test_a_buffer_is_freed_once(device):
 
 
 def test_peaks_are_measured_and_kept(device, tmp_path, monkeypatch):
-    from workbench.gpu.devices import peaks
-
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
     monkeypatch.setattr(peaks, "_known", {})
     found = device.peaks()
@@ -313,3 +313,17 @@ def test_peaks_are_measured_and_kept(device, tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "_known", {})
     monkeypatch.setattr(peaks, "measured", lambda _: pytest.fail("measured again"))
     assert device.peaks() == found
+
+
+@pytest.mark.parametrize(
+    "text", ["[1", '{"flops": {"f32": 1e9}, "bandwidth": -1}', '{"flops": {"f32": NaN}}', "{}"]
+)
+def test_a_damaged_file_of_peaks_is_written_anew(device, tmp_path, monkeypatch, text):
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
+    wanted = {f"matrix{k}": 1e12 for k in ("", " f32", " i8")} | {"f32": 1e9}
+    monkeypatch.setattr(peaks, "measured", lambda _: Peaks(1e10, wanted))
+    for _ in range(2):
+        monkeypatch.setattr(peaks, "_known", {})
+        assert device.peaks() == Peaks(1e10, wanted)
+        (path,) = (tmp_path / "peaks").glob("*.json")
+        path.write_text(text)

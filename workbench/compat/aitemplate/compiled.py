@@ -176,7 +176,7 @@ def load(path: Path) -> Compiled:
             _build(path / _FOLDING) if facts["folding"] else None,
             tuple(facts["folded"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(
             f"{path}: no model: {error}; expected a folder that Model.save wrote, or an .mxr file"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 from workbench.knobs import knobs
 
@@ -101,6 +103,15 @@ def kept(path: Path) -> bytes | None:
     with suppress(OSError):
         os.utime(path)
     return contents
+
+
+def kept_json(path: Path | None) -> dict[str, Any]:
+    """The JSON object in a file, as ``kept`` reads it; an empty one where there is none."""
+    try:
+        found: Any = json.loads((path and kept(path)) or b"{}")
+    except (ValueError, RecursionError):
+        found = None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def trim(folder: Path, pattern: str = "*", idle: float = 0) -> None:

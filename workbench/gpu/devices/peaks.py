@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
-from workbench.gpu.code.cache_folder import cache_folder, keep, kept
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept_json
 from workbench.gpu.devices.base import Device, Peaks, Stream
 from workbench.gpu.kernels import matrix_bytes, matrix_float, warpgroup
 from workbench.gpu.kernels.matrix_tiles import COLUMNS, COPIES, ROWS, TERMS, multiply
@@ -71,9 +72,11 @@ def peaks_of(device: Device) -> Peaks:
 def _read(path: Path) -> Peaks | None:
     """The measurements of an earlier process; None if there are none or they cannot be read."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
-        found = json.loads(kept(path) or b"")
+        found = kept_json(path)
         flops = {str(name): float(value) for name, value in found["flops"].items()}
-        return Peaks(float(found["bandwidth"]), flops)
+        bandwidth = float(found["bandwidth"])
+        if all(0 < rate < inf for rate in (bandwidth, *flops.values())):
+            return Peaks(bandwidth, flops)
     return None
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
+from operator import index
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias, cast
+from typing import Any, SupportsIndex, TypeAlias
 
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
@@ -17,7 +18,7 @@ from workbench.compiler.progress import progress_bar
 from workbench.compiler.report.tuning import Problem, Tuning
 from workbench.compiler.text.printing import names
 from workbench.gpu.choices import Choices
-from workbench.gpu.code.cache_folder import cache_folder, keep, kept
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept_json
 from workbench.gpu.devices.base import Device
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import KernelStep, Plan
@@ -61,8 +62,8 @@ def search(
         OperationError: The number of variants is not positive.
         DeviceError: A kernel failed.
     """
-    if most < 1:
-        raise OperationError(f"most: expected at least 1 variant of each problem, found {most}")
+    if not isinstance(most, SupportsIndex) or index(most) < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OperationError(f"most: expected at least 1 variant of each problem, found {most!r}")
     first = Choices()
     plan = lower(program, device.dialect, first)
     offers = {problem: texts[:most] for problem, texts in first.offers.items()}
@@ -182,13 +183,13 @@ def _path(device: Device) -> Path | None:
 
 def _read(device: Device) -> Seconds:
     """The times that were measured on this device before; none if they cannot be read."""
-    path = _path(device)
     with suppress(ValueError, TypeError, AttributeError):
-        found = cast("dict[str, Any]", json.loads((path and kept(path)) or b"{}"))
-        return {
-            str(problem): {str(text): float(seconds) for text, seconds in variants.items()}
-            for problem, variants in found.items()
+        found = {
+            problem: {text: float(seconds) for text, seconds in variants.items()}
+            for problem, variants in kept_json(_path(device)).items()
         }
+        if all(0 < seconds < inf for variants in found.values() for seconds in variants.values()):
+            return found
     return {}
 
 
