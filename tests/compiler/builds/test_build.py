@@ -301,6 +301,26 @@ def test_inputs_that_are_none(program, inputs, said):
         compile(program).run(inputs)
 
 
+OTHER_TYPES = (3, 2.5, [3], {"a": 1}, b"x", object())
+
+
+@pytest.mark.parametrize("option", ["target", "passes", "disable", "precision", "device"])
+@pytest.mark.parametrize("value", OTHER_TYPES, ids=lambda value: type(value).__name__)
+def test_an_option_of_another_type_is_refused(program, option, value):
+    target = {"target": "gpu"} if option == "device" else {}
+    with pytest.raises(
+        (OperationError, DeviceError), match="unknown|is not a pass|be left out|expected fp16"
+    ):
+        compile(program, **target, **{option: value})
+
+
+@pytest.mark.parametrize("option", ["precision", "repetitions"])
+@pytest.mark.parametrize("value", OTHER_TYPES[1:], ids=lambda value: type(value).__name__)
+def test_a_runs_option_of_another_type_is_refused(program, option, value):
+    with pytest.raises(OperationError, match=r"expected"):
+        compile(program).run(profile=True, **{option: value})
+
+
 def test_repetitions_are_counted_from_one(program):
     with pytest.raises(OperationError, match="-1 repetitions"):
         compile(program).run(profile=True, repetitions=-1)

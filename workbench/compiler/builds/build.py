@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from operator import index
 from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from workbench.compiler import showing
 from workbench.compiler.builds.garbage import rarely_collected
@@ -261,12 +262,12 @@ class Build:
             InputError: An input is unknown or has the wrong type or shape.
             EvaluationError: An instruction failed; the message names it and the model's node.
         """
-        if precision not in PRECISIONS:
+        if not isinstance(precision, str) or precision not in PRECISIONS:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OperationError(
                 f"unknown precision {precision!r}; expected {' or '.join(PRECISIONS)}"
             )
-        if repetitions < 1:
-            raise OperationError(f"{repetitions} repetitions; expected at least 1")
+        if not isinstance(repetitions, SupportsIndex) or index(repetitions) < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OperationError(f"{repetitions!r} repetitions; expected at least 1")
         given = completed_inputs(self.program, inputs, seed)
         is_double = PRECISIONS[precision]
         build = self if is_double else self.specialised(given)
@@ -475,7 +476,9 @@ def pipeline_of(
     if precision is not None:
         quantize = passes_of([("quantize_float", {"type": precision, "keep": kept})])
         chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))
-    return chosen.without(*([disable] if isinstance(disable, str) else disable))
+    if isinstance(disable, str) or not isinstance(disable, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        disable = [disable]
+    return chosen.without(*disable)
 
 
 def _custom(passes: list[Pass]) -> Pipeline:

@@ -208,12 +208,13 @@ def target_named(name: str) -> Target:
     Raises:
         OperationError: There is no such target.
     """
-    if name in PLACES:  # built-in: no need to search the installed packages
+    is_name = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if is_name and name in PLACES:  # built-in: no need to search the installed packages
         return _loaded(name, PLACES[name])
     known = all_targets()
     if name == "auto":
         return max(known.values(), key=_preference)
-    if name not in known:
+    if not is_name or name not in known:
         raise OperationError(f"unknown target {name!r}; targets are auto, {', '.join(known)}")
     return known[name]
 

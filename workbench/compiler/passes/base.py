@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher, get_close_matches
 from inspect import signature
@@ -205,6 +205,8 @@ class Pipeline(Pass):
         return found
 
     def _without(self, name: str) -> Pipeline:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self._expect(name, "be left out")
         owner, _, rule_name = name.partition(".")
         self._expect(owner, "be left out")
         if rule_name:
@@ -420,7 +422,9 @@ def passes_of(
     Raises:
         OperationError: There is no such pass or option, or something else was given.
     """
-    return list(map(_pass_of, [wanted] if isinstance(wanted, Pass | str) else wanted))
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        return [_pass_of(wanted)]
+    return list(map(_pass_of, wanted))
 
 
 def _pass_of(one: Any) -> Pass:
