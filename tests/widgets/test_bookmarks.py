@@ -63,7 +63,9 @@ def test_what_is_no_bookmark_is_refused(wrong: object):
 
 
 @pytest.mark.parametrize(
-    "text", ["m=", "m=1", "m=[1]", "m=[[1,2]]", "m={}", "m=[[1,null,", "m=null"]
+    "text",
+    ["m=", "m=1", "m=[1]", "m=[[1,2]]", "m={}", "m=[[1,null,", "m=null", f"m={'[' * 50_000}"],
+    ids=lambda text: text[:12],
 )
 def test_a_state_with_other_things_is_refused(text: str):
     with pytest.raises(ValueError, match="bookmarks"):

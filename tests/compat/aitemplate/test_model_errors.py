@@ -170,6 +170,9 @@ def test_files_that_are_no_models(tmp_path: Any):
     (tmp_path / "model.json").write_text('{"format": "other", "version": 1}')
     with pytest.raises(ModelError, match="'other'"):
         Model(tmp_path)
+    (tmp_path / "model.json").write_text("[" * 100_000)
+    with pytest.raises(ModelError, match="no model"):
+        Model(tmp_path)
     with pytest.raises(ValueError, match="num_runtimes must be positive"):
         Model(tmp_path, num_runtimes=-1)
 
