@@ -24,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow torch jax nnsmith hosts polygraphy viewers gpu bench golden nightly lock clean
+.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow torch jax nnsmith hosts polygraphy viewers gpu memcheck bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,6 +142,10 @@ gpu: $(VENV)/.dev ## test on a GPU: as it is, then HIP over CUDA
 	WORKBENCH_DEVICE=cuda $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)
 	$(BIN)/python -m tests.gpu.hip_over_cuda.build
 	ROCM_PATH=$(CURDIR)/build/hip_over_cuda WORKBENCH_DEVICE=hip $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)
+
+memcheck: $(VENV)/.dev ## test kernels on an NVIDIA GPU under compute-sanitizer, which comes with CUDA's toolkit
+	WORKBENCH_DEVICE=cuda compute-sanitizer --tool memcheck --target-processes all --error-exitcode 9 \
+	  $(PYTEST) -n $(WORKERS) $(or $(ARGS),tests/gpu/kernels)
 
 bench: $(VENV)/.models ## measure beside the peers
 	$(BIN)/python -m tests.bench $(ARGS)

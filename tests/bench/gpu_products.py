@@ -2,7 +2,8 @@
 
 Halves and floats beside ``torch.mm``, once by cuBLAS and once by cuBLASLt, 8-bit integers beside
 ``torch._int_mm``, and 8-bit floats beside ``torch._scaled_mm`` with scales of 1; terms of their second
-operands are contiguous, as these functions want. Claims are about the faster peer.
+operands are contiguous, as these functions want. Times are claimed beside the faster peer, errors beside
+the more exact one.
 """
 
 from collections.abc import Callable
@@ -156,7 +157,7 @@ def _distance(found: np.ndarray, exact: np.ndarray) -> float:
 def _outcome(
     subject: str, kind: Kind, times: dict[str, tuple[float, ...]], errors: dict[str, float]
 ) -> Outcome:
-    """The times and errors, ours beside those of the faster peer if there is one."""
+    """The times and errors, ours beside those of the faster and of the more exact peer, if any."""
     timings = tuple(Timing("products", subject, who, found) for who, found in times.items())
     facts = [(f"error of {who}, {subject}", f"{error:.1e}") for who, error in errors.items()]
     claims: list[Claim] = []
@@ -166,9 +167,11 @@ def _outcome(
     ratios = {t.name: ours.median / t.median for t in others}
     facts[:0] = [(f"{OURS} / {peer}, {subject}", f"{x:.2f}") for peer, x in ratios.items()]
     if ratios:
-        peer = max(ratios, key=ratios.__getitem__)
         if kind.most is not None:
-            claims.append(Claim("products", subject, f"{OURS} / {peer}", ratios[peer], kind.most))
+            fastest = max(ratios, key=ratios.__getitem__)
+            text = f"{OURS} / {fastest}"
+            claims.append(Claim("products", subject, text, ratios[fastest], kind.most))
+        peer = min(ratios, key=errors.__getitem__)
         if errors[peer]:
             times_error = errors[OURS] / errors[peer]
             claims.append(

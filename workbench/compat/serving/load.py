@@ -13,6 +13,7 @@ from workbench.compat.aitemplate.model import Model
 from workbench.compat.serving.clients import Client, together
 from workbench.compat.serving.plots import plot_load
 from workbench.compat.serving.subjects import Subject, inputs_of, subjects_of
+from workbench.compiler.counts import is_count
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.progress import progress_bar
@@ -199,7 +200,7 @@ def _rounded(rate: float) -> str:
 def _expect_positive(counts: Mapping[str, Sequence[Any]], seconds: float) -> None:
     for name, numbers in counts.items():
         for n in cast("Sequence[object]", numbers):
-            if not isinstance(n, int) or n < 1:
+            if not is_count(n):
                 raise InputError(f"{name}: expected whole numbers of at least 1, found {n!r}")
     if not counts["streams"]:
         raise InputError("streams: expected at least one number, found none")

@@ -13,6 +13,7 @@ from workbench.compat.aitemplate.model import Model
 from workbench.compat.serving.plots import plot_streams
 from workbench.compat.serving.subjects import Subject, inputs_of, subjects_of
 from workbench.compiler import showing
+from workbench.compiler.counts import is_count
 from workbench.compiler.errors import InputError, OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.progress import progress_bar
@@ -170,8 +171,8 @@ def serve_timeline(
         AITemplateError: A run failed.
     """
     for name, count in (("streams", streams), ("runs", runs), ("runtimes", runtimes or streams)):
-        if count < 1:
-            raise InputError(f"{name}: expected at least 1, found {count}")
+        if not is_count(count):
+            raise InputError(f"{name}: expected at least 1, found {count!r}")
     with ExitStack() as stack:
         (subject,) = subjects_of(
             model, (), stack, {"target": "gpu", **options} if options else options

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.compat.aitemplate.model import Model
 from workbench.compat.aitemplate.signature import Param
 from workbench.compiler.builds.build import Build
+from workbench.compiler.counts import is_count
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.run.runner import DeviceRunner
@@ -73,8 +74,8 @@ def write_repository(
     try:
         name = _checked_name(name or Path(own.build.program.name or "model").stem)
         _expect_constants(own)
-        if runtimes < 1:
-            raise OperationError(f"runtimes: expected at least 1, found {runtimes}")
+        if not is_count(runtimes):
+            raise OperationError(f"runtimes: expected at least 1, found {runtimes!r}")
         text = config_text(name, own, runtimes)
         target = Path(folder) / name
         (target / VERSION).mkdir(parents=True, exist_ok=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from operator import index
 from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from workbench.compiler import showing
 from workbench.compiler.builds.garbage import rarely_collected
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.builds.runner import Runner
 from workbench.compiler.builds.targets import Target, target_named, with_devices
+from workbench.compiler.counts import is_count
 from workbench.compiler.errors import InputError, OperationError, WorkbenchError
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
@@ -266,7 +266,7 @@ class Build:
             raise OperationError(
                 f"unknown precision {precision!r}; expected {' or '.join(PRECISIONS)}"
             )
-        if not isinstance(repetitions, SupportsIndex) or index(repetitions) < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_count(repetitions):
             raise OperationError(f"{repetitions!r} repetitions; expected at least 1")
         given = completed_inputs(self.program, inputs, seed)
         is_double = PRECISIONS[precision]

@@ -110,7 +110,7 @@ def kept_json(path: Path | None) -> dict[str, Any]:
     try:
         found: Any = json.loads((path and kept(path)) or b"{}")
     except (ValueError, RecursionError):
-        found = None
+        return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 

@@ -151,15 +151,12 @@ def compiler_for(spec: str | None = None) -> Compiler:
 
 def is_architecture(spec: str | None) -> bool:
     """Whether a name is a kind and an architecture: kernels are compiled, but cannot run."""
-    if not isinstance(spec, str):
-        return False
-    _, _, rest = spec.partition(":")
+    _, _, rest = str(spec or "").partition(":")
     return bool(rest) and not rest.isdigit()
 
 
 def _split(spec: str) -> tuple[str, str]:
-    is_name = isinstance(spec, str)  # pyright: ignore[reportUnnecessaryIsInstance]
-    kind, _, rest = spec.strip().partition(":") if is_name else ("", "", "")
+    kind, _, rest = str(spec).strip().partition(":")
     if kind not in KINDS:
         raise DeviceError(
             f"unknown device {spec!r}; expected e.g. {_EXAMPLES}. Available: {_those_here()}"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
-from operator import index
 from pathlib import Path
 from statistics import median
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
+from workbench.compiler.counts import is_count
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.progress import progress_bar
@@ -62,7 +62,7 @@ def search(
         OperationError: The number of variants is not positive.
         DeviceError: A kernel failed.
     """
-    if not isinstance(most, SupportsIndex) or index(most) < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_count(most):
         raise OperationError(f"most: expected at least 1 variant of each problem, found {most!r}")
     first = Choices()
     plan = lower(program, device.dialect, first)

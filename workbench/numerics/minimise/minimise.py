@@ -14,6 +14,7 @@ import numpy as np
 from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.builds.targets import target_named
+from workbench.compiler.counts import is_count
 from workbench.compiler.errors import InputError, OperationError
 from workbench.compiler.files.archive import from_bytes, to_bytes
 from workbench.compiler.ir.dtypes import Array, DType
@@ -102,8 +103,8 @@ def minimise(
     if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
         found = type(program).__name__
         raise InputError(f"minimise: expected a program that is not compiled, found {found}")
-    if most < 1:
-        raise OperationError(f"most={most} trials; expected at least 1")
+    if not is_count(most):
+        raise OperationError(f"most={most!r} trials; expected at least 1")
     expect_tolerance(Metric.RELATIVE_RMS, tolerance)
     given = check_inputs(program, completed_inputs(program, inputs, seed))
     disabled = disable if isinstance(disable, str) else tuple(disable)
